@@ -1,0 +1,185 @@
+"""F(S) of Eq. 2, the responses already known, and the ledger of what was asked.
+
+A response is f_y(x_S) in [0, 1] for one masked image. Sufficiency needs the response to the image
+that keeps S, necessity the one to the image that keeps everything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whymask.errors import WhymaskError, unknown
+
+Bools: TypeAlias = NDArray[np.bool_]
+Floats: TypeAlias = NDArray[np.float64]
+Stage = Literal["init", "order", "continue"]
+Side = Literal["suff", "necc"]
+
+
+@dataclass(frozen=True)
+class Objective:
+    """F(S) = alpha * Suff(S) + (1 - alpha) * Necc(S), with Necc(S) = 1 - f_y(x_{U minus S}) (Eq. 2).
+
+    >>> SUFF_NECC.combine(np.array([[0.75], [0.25]]))
+    array([0.75])
+    """
+
+    alpha: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.alpha <= 1:
+            raise WhymaskError(f"an objective's alpha must lie in [0, 1], not {self.alpha}.")
+
+    @classmethod
+    def of(cls, which: Objective | str) -> Objective:
+        """The objective itself, or the one of that name."""
+        if isinstance(which, Objective):
+            return which
+        if which not in OBJECTIVES:
+            raise unknown("objective", which, OBJECTIVES)
+        return OBJECTIVES[which]
+
+    def __str__(self) -> str:
+        names = {objective: name for name, objective in OBJECTIVES.items()}
+        return names.get(self, f"{self.alpha:g}*suff+{1 - self.alpha:g}*necc")
+
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        """The sides F looks at; one of weight 0 costs no forward."""
+        if self.alpha == 1:
+            return ("suff",)
+        return ("necc",) if self.alpha == 0 else ("suff", "necc")
+
+    def images(self, rows: Bools) -> Bools:
+        """The kept sets (sides, B, n) whose responses F of `rows` (B, n) needs."""
+        return np.stack([rows if side == "suff" else ~rows for side in self.sides])
+
+    def combine(self, responses: Floats) -> Floats:
+        """F (B,) from the responses (sides, B)."""
+        by_side = dict(zip(self.sides, responses, strict=True))
+        zero = np.zeros(responses.shape[1])
+        scores: Floats = self.alpha * by_side.get("suff", zero) + (1 - self.alpha) * (1 - by_side.get("necc", zero))
+        return scores
+
+
+SUFFICIENCY = Objective(1.0)
+SUFF_NECC = Objective(0.5)
+OBJECTIVES = {"sufficiency": SUFFICIENCY, "suff_necc": SUFF_NECC}
+
+
+@dataclass
+class Ledger:
+    """The forwards of one search, counted as if it ran alone.
+
+    `nominal` is what would be sent without a cache, the count the paper's identities speak of.
+    `mec` is the number of distinct masked images asked for, the figure to report.
+    Both are kept by stage and side; a repeated image belongs to the stage that asked first.
+    """
+
+    entries: dict[tuple[Stage, Side], tuple[int, int]] = field(default_factory=dict)
+
+    def add(self, stage: Stage, side: Side, nominal: int, mec: int) -> None:
+        """Count `nominal` forwards, `mec` of them for images not asked for before."""
+        before = self.entries.get((stage, side), (0, 0))
+        self.entries[stage, side] = (before[0] + nominal, before[1] + mec)
+
+    @property
+    def nominal(self) -> int:
+        """Forwards without a cache."""
+        return sum(nominal for nominal, _ in self.entries.values())
+
+    @property
+    def mec(self) -> int:
+        """Distinct masked images."""
+        return sum(mec for _, mec in self.entries.values())
+
+    def stage(self, stage: Stage) -> tuple[int, int]:
+        """(nominal, mec) of one stage."""
+        rows = [counts for (which, _), counts in self.entries.items() if which == stage]
+        return sum(nominal for nominal, _ in rows), sum(mec for _, mec in rows)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain numbers for JSON."""
+        stages: dict[str, dict[str, dict[str, int]]] = {}
+        for (stage, side), (nominal, mec) in self.entries.items():
+            stages.setdefault(stage, {})[side] = {"nominal": nominal, "mec": mec}
+        return {"nominal": self.nominal, "mec": self.mec, "stages": stages}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Ledger:
+        """The ledger that `as_dict` wrote."""
+        return cls(
+            {
+                (stage, side): (counts["nominal"], counts["mec"])
+                for stage, sides in data["stages"].items()
+                for side, counts in sides.items()
+            }
+        )
+
+    def __str__(self) -> str:
+        stages = dict.fromkeys(stage for stage, _ in self.entries)
+        parts = ", ".join(f"{stage} {self.stage(stage)[1]}" for stage in stages)
+        return f"{self.mec} forwards ({parts or 'none'}; {self.nominal} without a cache)"
+
+
+@dataclass(frozen=True)
+class Question:
+    """One batch of candidate sets on its way to the model."""
+
+    objective: Objective
+    stage: Stage
+    keys: list[bytes]  # packed bits of every image F needs, all of one side, then all of the next
+    fresh: tuple[int, ...]  # by side, how many of them this search asks for the first time
+    send: Bools  # (m, n) images that need a forward
+    send_keys: list[bytes]
+
+
+class Oracle:
+    """Turns candidate sets into F for one search: what is known, what must be sent, what it cost.
+
+    Oracles over the same image may share one `known` store; each still keeps the ledger of its own search.
+    With `cache=False` every image is sent each time it is asked for, and the ledger stays the same.
+    """
+
+    def __init__(self, known: dict[bytes, float] | None = None, *, cache: bool = True) -> None:
+        self.known = {} if known is None else known
+        self.cache = cache
+        self.asked: set[bytes] = set()
+        self.ledger = Ledger()
+
+    def open(self, rows: Bools, objective: Objective, stage: Stage) -> Question:
+        """Work out what F of `rows` (B, n) still needs."""
+        images = objective.images(rows).reshape(-1, rows.shape[1])
+        keys = pack(images)
+        new: set[bytes] = set()
+        fresh = []
+        for start in range(0, len(keys), len(rows)):
+            before = len(new)
+            new.update(key for key in keys[start : start + len(rows)] if key not in self.asked)
+            fresh.append(len(new) - before)
+        if self.cache:
+            first = {key: i for i, key in reversed(list(enumerate(keys))) if key not in self.known}
+            index = sorted(first.values())
+            return Question(objective, stage, keys, tuple(fresh), images[index], [keys[i] for i in index])
+        return Question(objective, stage, keys, tuple(fresh), images, keys)
+
+    def answer(self, question: Question, responses: Floats) -> Floats:
+        """Take the responses (m,) to `question.send`, count them, and return F (B,)."""
+        self.known.update(zip(question.send_keys, responses.tolist(), strict=True))
+        self.asked.update(question.keys)
+        sides = question.objective.sides
+        for side, fresh in zip(sides, question.fresh, strict=True):
+            self.ledger.add(question.stage, side, len(question.keys) // len(sides), fresh)
+        return question.objective.combine(np.array([self.known[key] for key in question.keys]).reshape(len(sides), -1))
+
+
+def pack(rows: Bools) -> list[bytes]:
+    """The packed bits of each row of (B, n): the identity of a set within one search."""
+    packed = np.packbits(rows, axis=1)
+    keys: list[bytes] = packed.view(f"V{packed.shape[1]}").ravel().tolist()
+    return keys

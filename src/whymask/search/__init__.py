@@ -1,0 +1,21 @@
+"""The searches on any set function: no model, no image."""
+
+from whymask.objective import Oracle
+from whymask.search.driver import Progress, Search, SearchResult, drive, run
+from whymask.search.protocol import Ask, Problem, Ranking, Seed
+from whymask.search.recipes import METHODS, Recipe
+
+__all__ = [
+    "METHODS",
+    "Ask",
+    "Oracle",
+    "Problem",
+    "Progress",
+    "Ranking",
+    "Recipe",
+    "Search",
+    "SearchResult",
+    "Seed",
+    "drive",
+    "run",
+]

@@ -1,0 +1,106 @@
+"""CoPAIR: score coarse spatial groups and their pairs, and start from the best (Eqs. 6-12)."""
+
+from __future__ import annotations
+
+import warnings
+from itertools import combinations
+from math import ceil, sqrt
+
+import numpy as np
+
+from whymask.errors import WhymaskError
+from whymask.objective import SUFFICIENCY, Bools, Floats, Objective
+from whymask.search.protocol import Ask, Initialiser, Problem, Seed
+
+ROUNDING = 1e-9  # areas are sums of shares: do not let their rounding decide the cap
+
+
+def copair(
+    problem: Problem,
+    *,
+    coarse_scale: float = 2.0,
+    coarse_min: int = 8,
+    coarse_max: int = 32,
+    centroid_seed: int = 0,
+    kmeans_max_iter: int = 50,
+    pool_size: int | None = None,
+    pool_frac: float = 0.15,
+    pool_min: int = 10,
+    pool_reserve: int = 4,
+    pair_gain: float = 0.05,
+    min_sufficiency: float = 0.1,
+    min_area: float = 0.0,
+    max_area: float = 0.2,
+    max_groups: int = 3,
+    init_objective: Objective | str = SUFFICIENCY,
+) -> Initialiser:
+    """The best coarse group or pair of groups, with a third group when that is not sufficient.
+
+    Pairs and third groups whose area is outside [min_area, max_area] are not scored; with no pair left the candidate
+    is the best single group. The mask is C_0 before release: its size follows from the groups.
+    """
+    if problem.centroids is None:
+        raise WhymaskError("copair groups regions by position: pass centroids, an (n, 2) array of (x/W, y/H).")
+    if max_groups < 1 or coarse_min < 1 or coarse_max < coarse_min:
+        raise WhymaskError("copair needs max_groups >= 1 and 1 <= coarse_min <= coarse_max.")
+    n = problem.n
+    areas = np.full(n, 1 / n) if problem.areas is None else problem.areas
+    objective = Objective.of(init_objective)
+    count = coarse_count(n, coarse_scale, coarse_min, coarse_max)
+    groups = coarse_groups(problem.centroids, count, centroid_seed, kmeans_max_iter)
+    if pool_size is None:
+        pool_size = max(pool_min, ceil(pool_frac * len(groups) - ROUNDING)) + pool_reserve
+
+    def fits(masks: Bools) -> Bools:
+        covered = masks @ areas
+        return (covered >= min_area - ROUNDING) & (covered <= max_area + ROUNDING)
+
+    singles = yield Ask(groups, objective, "init", Seed(groups[0]))
+    pool = np.argsort(-singles, kind="stable")[:pool_size]  # Eq. 9
+    single = best = Seed(groups[pool[0]], float(singles[pool[0]]))
+
+    pairs = np.array([groups[i] | groups[j] for i, j in combinations(sorted(pool.tolist()), 2)], dtype=bool).reshape(
+        -1, n
+    )
+    pairs = pairs[fits(pairs)] if max_groups >= 2 else pairs[:0]
+    if len(pairs):
+        scores = yield Ask(pairs, objective, "init", single)
+        top = int(np.argmax(scores))  # Eq. 10
+        alone = singles[pool[0]] >= min_sufficiency and scores[top] - singles[pool[0]] < pair_gain
+        best = single if alone else Seed(pairs[top], float(scores[top]))  # Eq. 11
+
+    members = sum(bool((best.mask & group).any()) for group in groups)
+    if best.score is not None and best.score < min_sufficiency and members < max_groups:
+        thirds = np.array(
+            [best.mask | groups[i] for i in sorted(pool) if not (best.mask & groups[i]).any()], dtype=bool
+        )
+        thirds = thirds.reshape(-1, n)[fits(thirds.reshape(-1, n))]
+        if len(thirds):
+            scores = yield Ask(thirds, objective, "init", best)
+            top = int(np.argmax(scores))
+            best = Seed(thirds[top], float(scores[top]))  # Eq. 12
+    return best
+
+
+def coarse_count(n: int, scale: float = 2.0, least: int = 8, most: int = 32) -> int:
+    """c = clip(round(scale * sqrt(n)), least, most), and no more than there are regions (Eq. 7)."""
+    return min(n, int(np.clip(round(scale * sqrt(n)), least, most)))
+
+
+def coarse_groups(centroids: Floats, count: int, seed: int = 0, max_iter: int = 50) -> Bools:
+    """k-means groups of the region centroids (n, 2), as masks (c, n) that partition the regions (Eq. 6).
+
+    Regions are taken in (y, x) order, so the groups do not depend on how the partition numbers them; groups are
+    numbered by first appearance in that order, and groups left empty are dropped.
+    """
+    from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
+
+    order = np.lexsort((centroids[:, 0], centroids[:, 1]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # coinciding centroids: fewer groups, dropped below
+        labels = KMeans(count, n_init=1, random_state=seed, max_iter=max_iter).fit(centroids[order]).labels_
+    names = list(dict.fromkeys(labels.tolist()))
+    groups = np.zeros((len(names), len(centroids)), dtype=bool)
+    groups[[names.index(label) for label in labels.tolist()], order] = True
+    return groups

@@ -1,0 +1,215 @@
+"""The driver: advances searches, alone or many together, and answers what they ask.
+
+It owns everything that is not the algorithm: the cache, the ledger, the budget, batches, progress, checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from whymask.errors import WhymaskError
+from whymask.objective import Bools, Floats, Ledger, Oracle, Question
+from whymask.search.protocol import Ask, Problem, Ranking, Seed
+from whymask.search.recipes import Recipe
+
+Respond: TypeAlias = Callable[[Bools], ArrayLike]
+"""Kept sets (B, n) of one search -> responses (B,) in [0, 1]."""
+
+Part: TypeAlias = tuple[int, Bools]
+"""The number of a search and kept sets (B, n) of it."""
+
+RespondMany: TypeAlias = Callable[[Sequence[Part]], Sequence[ArrayLike]]
+"""One model batch made of parts of several searches -> the responses of each part."""
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """What a search over a set function found."""
+
+    recipe: Recipe
+    order: NDArray[np.int64] | None  # all n regions, most important first, where the method orders
+    mask: Bools | None  # (n,) the evidence mask, or the mask of the seed an ordering grew from
+    score: float | None  # F(mask) by the initialiser's objective
+    seed: Seed | None
+    ledger: Ledger
+    complete: bool  # False when the budget ended the search early
+
+    def __str__(self) -> str:
+        what = "an ordering" if self.mask is None else f"a mask of {np.count_nonzero(self.mask)} regions"
+        if self.mask is not None and self.order is not None:
+            what = f"an ordering from {what}"
+        kept = "" if self.score is None else f", mask score {self.score:.3f}"
+        return f"{self.recipe.name}: {what}{kept}, {self.ledger}{'' if self.complete else '; stopped by the budget'}"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Told after every batch: how far a search is."""
+
+    forwards: int  # distinct masked images so far (mec)
+    best: Seed | Ranking  # what would be returned now
+
+
+class Search:
+    """One search under way."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        problem: Problem,
+        *,
+        budget: int | None = None,
+        oracle: Oracle | None = None,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> None:
+        if budget is not None and budget < 0:
+            raise WhymaskError(f"a budget is a number of forwards, not {budget}.")
+        self.recipe, self.problem, self.budget = recipe, problem, budget
+        self.oracle = oracle or Oracle()
+        self.progress = progress
+        self.generator = recipe.search(problem)
+        self.ask: Ask
+        self.question: Question
+        self.result: SearchResult | None = None
+        self._advance(None)
+
+    def answer(self, responses: Floats) -> None:
+        """Give the search the responses to `question.send` and let it go on to its next question."""
+        self._advance(self.oracle.answer(self.question, responses))
+
+    def _advance(self, scores: Floats | None) -> None:
+        try:
+            self.ask = next(self.generator) if scores is None else self.generator.send(scores)
+        except StopIteration as stop:
+            self._finish(stop.value, complete=True)
+            return
+        if self.progress and scores is not None:
+            self.progress(Progress(self.oracle.ledger.mec, self.ask.best))
+        self.question = self.oracle.open(self.ask.rows, self.ask.objective, self.ask.stage)
+        if self.budget is not None and self.oracle.ledger.mec + sum(self.question.fresh) > self.budget:
+            self.generator.close()
+            self._finish(self.ask.best, complete=False)
+
+    def _finish(self, found: Seed | Ranking, *, complete: bool) -> None:
+        found = self.recipe.settle(self.problem, found)
+        seed = found if isinstance(found, Seed) else found.seed
+        self.result = SearchResult(
+            recipe=self.recipe,
+            order=np.array(found.order) if isinstance(found, Ranking) else None,
+            mask=None if seed is None else seed.mask,
+            score=None if seed is None else seed.score,
+            seed=seed,
+            ledger=self.oracle.ledger,
+            complete=complete,
+        )
+
+
+def drive(
+    searches: Iterable[Search], respond: RespondMany, *, batch_size: int | None = None
+) -> Iterator[tuple[int, SearchResult]]:
+    """Advance all searches together and yield (number, result) as each ends.
+
+    What they ask for at the same moment goes to the model in common batches of at most `batch_size` images.
+    """
+    if batch_size is not None and batch_size < 1:
+        raise WhymaskError(f"batch_size must be at least 1, not {batch_size}.")
+    running = dict(enumerate(searches))
+    while running:
+        for number in [number for number, search in running.items() if search.result]:
+            result = running.pop(number).result
+            assert result is not None
+            yield number, result
+        parts = [(number, search.question.send) for number, search in running.items()]
+        for number, responses in _in_batches(parts, respond, batch_size).items():
+            running[number].answer(responses)
+
+
+def _in_batches(parts: Sequence[Part], respond: RespondMany, batch_size: int | None) -> dict[int, Floats]:
+    """Cut the parts into batches, send them, and put the checked responses of each search together again."""
+    answers: dict[int, list[Floats]] = {number: [] for number, _ in parts}
+    batch: list[Part] = []
+    room = batch_size
+
+    def flush() -> None:
+        for (number, rows), responses in zip(batch, respond(batch) if batch else (), strict=True):
+            answers[number].append(check(responses, len(rows)))
+        batch.clear()
+
+    for number, rows in parts:
+        while len(rows):
+            some = rows if room is None else rows[:room]
+            batch.append((number, some))
+            rows = rows[len(some) :]
+            if room is not None:
+                room -= len(some)
+                if not room:
+                    flush()
+                    room = batch_size
+    flush()
+    return {number: np.concatenate(pieces) if pieces else np.empty(0) for number, pieces in answers.items()}
+
+
+def check(responses: ArrayLike, count: int) -> Floats:
+    """The responses as float64 (count,), or a sentence about what is wrong with them."""
+    values = np.asarray(responses, dtype=np.float64)
+    if values.shape != (count,):
+        raise WhymaskError(f"the model must return one score per image, shape ({count},), but returned {values.shape}.")
+    if not np.isfinite(values).all():
+        raise WhymaskError("the model returned NaN or infinity for a masked image; scores must be finite.")
+    low, high = values.min(), values.max()
+    if low < -1e-6 or high > 1 + 1e-6:
+        raise WhymaskError(f"scores must lie in [0, 1], but the model returned {low if low < 0 else high:g}.")
+    return values
+
+
+def run(
+    recipe: str | Recipe,
+    respond: Respond,
+    n: int,
+    *,
+    seed: int | Sequence[int] = 0,
+    centroids: ArrayLike | None = None,
+    areas: ArrayLike | None = None,
+    params: Mapping[str, Any] | None = None,
+    budget: int | None = None,
+    batch_size: int | None = None,
+    cache: bool = True,
+    progress: Callable[[Progress], None] | None = None,
+) -> SearchResult:
+    """Run a recipe on any set function over n regions.
+
+    Args:
+        recipe: a name such as "trace" or "copair+greedy", or a Recipe.
+        respond: boolean rows (B, n), True = kept, to responses (B,) in [0, 1].
+        n: number of regions.
+        seed: reaches every random choice.
+        centroids: (n, 2) region centres as (x / W, y / H); copair needs them.
+        areas: (n,) shares of the image; equal when not given.
+        params: parameters that differ from the method's defaults.
+        budget: the most distinct masked images to ask for.
+        batch_size: the most images in one call of `respond`.
+        cache: False sends every image each time it is asked for; the result is the same.
+        progress: called after every batch of candidates.
+
+    >>> weights = np.array([0.1, 0.4, 0.2, 0.3])
+    >>> result = run("greedy", lambda rows: rows @ weights, n=4)
+    >>> result.order.tolist(), result.ledger.nominal
+    ([1, 3, 2, 0], 20)
+    """
+    if isinstance(recipe, str):
+        recipe = Recipe(recipe)
+    recipe = Recipe(recipe.name, {**recipe.params, **(params or {})})
+    problem = Problem(
+        n=n,
+        rng=np.random.default_rng(seed),
+        centroids=None if centroids is None else np.asarray(centroids, dtype=np.float64),
+        areas=None if areas is None else np.asarray(areas, dtype=np.float64),
+    )
+    search = Search(recipe, problem, budget=budget, oracle=Oracle(cache=cache), progress=progress)
+    ((_, result),) = drive([search], lambda parts: [respond(rows) for _, rows in parts], batch_size=batch_size)
+    return result

@@ -1,0 +1,22 @@
+"""Greedy: place the region that helps most, score all that are left again, repeat."""
+
+import numpy as np
+
+from whymask.objective import SUFF_NECC, Objective
+from whymask.search.protocol import Ask, Continuation, Problem, Seed, extend, ranking
+
+
+def greedy(problem: Problem, seed: Seed | None = None, *, objective: Objective | str = SUFF_NECC) -> Continuation:
+    """Order all regions by greedy insertion, after the prefix of `seed` if there is one (Eq. 3).
+
+    From r placed regions this asks for (n - r)(n - r + 1) / 2 sets.
+    """
+    objective = Objective.of(objective)
+    placed = list(seed.prefix) if seed else []
+    live = [region for region in range(problem.n) if region not in placed]
+    last = np.zeros(problem.n)
+    while live:
+        rows = extend(placed, live, problem.n)
+        last[live] = scores = yield Ask(rows, objective, "continue", ranking(placed, last, seed))
+        placed.append(live.pop(int(np.argmax(scores))))
+    return ranking(placed, last, seed)

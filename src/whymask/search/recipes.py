@@ -1,0 +1,113 @@
+"""Recipes as the paper writes them: "trace", "greedy", "copair+phasewin", "trace-seed".
+
+A recipe is a chain of stages; each takes what the one before it returned.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from whymask.errors import unknown
+from whymask.objective import Floats
+from whymask.search.copair import copair
+from whymask.search.greedy import greedy
+from whymask.search.order import order_inside, rank_by_logits, ranked_by_logits
+from whymask.search.phasewin import phasewin
+from whymask.search.protocol import Ask, Problem, Ranking, Seed
+from whymask.search.random_k import random_k
+from whymask.search.trace import trace
+
+StageFunction = Callable[..., Generator[Ask, Floats, Seed | Ranking]]
+
+INITIALISERS: dict[str, tuple[StageFunction, str]] = {
+    "trace": (trace, "cross-entropy search for the best mask of exactly k regions"),
+    "copair": (copair, "the best coarse group or pair of groups of regions"),
+    "random-k": (random_k, "k regions drawn blindly: the control"),
+}
+CONTINUATIONS: dict[str, tuple[StageFunction, str]] = {
+    "greedy": (greedy, "places the best region of all that are left, one at a time"),
+    "phasewin": (phasewin, "places regions from a window of the best, screening all only now and then"),
+}
+
+
+@dataclass(frozen=True)
+class Method:
+    """A named chain of stages."""
+
+    name: str
+    stages: tuple[StageFunction, ...]
+    returns: str  # "mask" or "ordering"
+    summary: str
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Every parameter of its stages with its default."""
+        return {name: default for stage in self.stages for name, default in keywords(stage).items()}
+
+
+def _methods() -> dict[str, Method]:
+    methods = []
+    for name, (stage, summary) in INITIALISERS.items():
+        methods.append(Method(name, (stage,), "mask", summary))
+        methods.append(
+            Method(f"{name}+order", (stage, order_inside), "mask", f"{name}, its regions ordered inside the mask")
+        )
+    for name, (stage, summary) in CONTINUATIONS.items():
+        methods.append(Method(name, (stage,), "ordering", summary))
+    for start, (first, _) in INITIALISERS.items():
+        for end, (last, _) in CONTINUATIONS.items():
+            summary = f"{end} started from the part of the {start} mask that carries its score"
+            methods.append(Method(f"{start}+{end}", (first, order_inside, last), "ordering", summary))
+    summary = "the trace mask in its internal order, then all other regions by the logits trace learned"
+    methods.append(Method("trace-seed", (trace, order_inside, rank_by_logits), "ordering", summary))
+    return {method.name: method for method in methods}
+
+
+def keywords(stage: StageFunction) -> dict[str, Any]:
+    """The parameters a stage takes and their defaults; no two stages of a method share a name."""
+    parameters = inspect.signature(stage).parameters.values()
+    return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+
+
+METHODS = _methods()
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A method and the parameters that differ from its defaults.
+
+    >>> Recipe("trace+greedy", {"k": 4, "gamma": 0.9}).method.returns
+    'ordering'
+    """
+
+    name: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.name not in METHODS:
+            raise unknown("method", self.name, METHODS)
+        for param in self.params:
+            if param not in self.method.parameters:
+                raise unknown(f"parameter of {self.name}", param, self.method.parameters)
+
+    @property
+    def method(self) -> Method:
+        """The method of this name."""
+        return METHODS[self.name]
+
+    def search(self, problem: Problem) -> Generator[Ask, Floats, Seed | Ranking]:
+        """The stages one after the other, each given what the one before it found (Eq. 3)."""
+        found: tuple[Seed | Ranking, ...] = ()
+        for stage in self.method.stages:
+            params = {name: self.params[name] for name in keywords(stage) if name in self.params}
+            found = ((yield from stage(problem, *found, **params)),)
+        return found[0]
+
+    def settle(self, problem: Problem, found: Seed | Ranking) -> Seed | Ranking:
+        """What this method promises to return, also from a search that was stopped while it had only a seed."""
+        if self.method.returns == "mask" or isinstance(found, Ranking):
+            return found
+        return ranked_by_logits(problem, found)

@@ -1,0 +1,68 @@
+"""TRACE: cross-entropy search over masks of exactly k regions (Eqs. 13-17)."""
+
+from __future__ import annotations
+
+from math import ceil
+
+import numpy as np
+
+from whymask.errors import WhymaskError
+from whymask.objective import SUFFICIENCY, Bools, Floats, Objective
+from whymask.search.protocol import Ask, Initialiser, Problem, Seed, check_k
+
+
+def trace(
+    problem: Problem,
+    *,
+    k: int = 8,
+    rounds: int = 5,
+    samples: int = 32,
+    elite_ratio: float = 0.2,
+    update_rate: float = 0.7,
+    temperature: float = 1.0,
+    smoothing: float = 0.05,
+    epsilon: float = 1e-4,
+    logit_bound: float = 8.0,
+    init_objective: Objective | str = SUFFICIENCY,
+) -> Initialiser:
+    """The best of rounds * samples masks drawn from a distribution that learns from its elite.
+
+    A mask drawn twice is scored from the cache and counts twice among the elite. The logits before each round
+    and after the last are kept in the seed.
+    """
+    n = problem.n
+    check_k(k, n)
+    if rounds < 1 or samples < 1:
+        raise WhymaskError(f"TRACE needs at least one round of one sample, not {rounds} of {samples}.")
+    if not 0 < elite_ratio <= 1 or not 0 <= smoothing <= 1 or not 0 <= update_rate <= 1:
+        raise WhymaskError("elite_ratio must lie in (0, 1], smoothing and update_rate in [0, 1].")
+    if temperature <= 0 or not 0 < epsilon < 0.5 or logit_bound <= 0:
+        raise WhymaskError("temperature and logit_bound must be positive, epsilon in (0, 0.5).")
+    objective = Objective.of(init_objective)
+    elite_count = ceil(elite_ratio * samples - 1e-9)  # the slack undoes binary rounding: ceil(0.2 * 35) is 7
+    logits = [np.zeros(n)]
+    best: Seed | None = None
+    for _ in range(rounds):
+        masks = gumbel_top_k(logits[-1] / temperature, k, samples, problem.rng)
+        stop_here = best or Seed(masks[0], logits=np.array(logits))
+        scores = yield Ask(masks, objective, "init", stop_here)
+        top = int(np.argmax(scores))
+        elite = np.argsort(-scores, kind="stable")[:elite_count]
+        inclusion = masks[elite].mean(axis=0)
+        target = (1 - smoothing) * inclusion + smoothing * k / n  # Eq. 16
+        target = np.clip(target, epsilon, 1 - epsilon)
+        update = (1 - update_rate) * logits[-1] + update_rate * np.log(target / (1 - target))
+        logits.append(np.clip(update, -logit_bound, logit_bound))  # Eq. 17
+        if best is None or best.score is None or scores[top] > best.score:
+            best = Seed(masks[top], float(scores[top]))
+        best = Seed(best.mask, best.score, logits=np.array(logits))
+    assert best is not None
+    return best
+
+
+def gumbel_top_k(logits: Floats, k: int, samples: int, rng: np.random.Generator) -> Bools:
+    """`samples` masks (samples, n) of exactly k regions: the k largest of logits + Gumbel noise (Eq. 14)."""
+    noisy = logits + rng.gumbel(size=(samples, len(logits)))
+    masks = np.zeros(noisy.shape, dtype=bool)
+    np.put_along_axis(masks, np.argpartition(-noisy, k - 1, axis=1)[:, :k], True, axis=1)
+    return masks

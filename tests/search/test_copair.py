@@ -1,0 +1,126 @@
+import numpy as np
+import pytest
+from sklearn.cluster import KMeans
+
+from search.functions import complete, grid_centroids, masks_of_size, modular, problem, tangled
+from whymask import WhymaskError
+from whymask.search import run
+from whymask.search.copair import coarse_count, coarse_groups, copair
+
+
+@pytest.mark.parametrize(
+    ("n", "count"), [(60, 15), (61, 16), (64, 16), (68, 16), (69, 17), (70, 17), (9, 8), (5, 5), (400, 32)]
+)
+def test_coarse_count(n, count):
+    assert coarse_count(n) == count
+
+
+@pytest.mark.parametrize(("n", "forwards"), [(60, 106), (61, 107), (64, 107), (68, 107), (69, 108)])
+def test_singles_and_pairs(n, forwards):
+    """Equal when no pair exceeds the cap and no third group is needed."""
+    centroids = np.random.default_rng(0).random((n, 2))
+    params = {"max_area": 1.0, "min_sufficiency": 0.0}
+    assert run("copair", modular(n)[0], n, centroids=centroids, params=params).ledger.nominal == forwards
+    assert (
+        run("copair", modular(n)[0], n, centroids=centroids, params={"min_sufficiency": 0.0}).ledger.nominal <= forwards
+    )
+
+
+def test_groups_partition_the_regions_and_do_not_depend_on_their_numbers():
+    centroids = np.random.default_rng(1).random((64, 2))
+    groups = coarse_groups(centroids, 16)
+    assert groups.shape == (16, 64)
+    assert (groups.sum(axis=0) == 1).all()
+    shuffle = np.random.default_rng(2).permutation(64)
+    np.testing.assert_array_equal(coarse_groups(centroids[shuffle], 16), groups[:, shuffle])
+
+
+def test_groups_are_those_of_kmeans():
+    centroids = grid_centroids(8, 8)
+    labels = KMeans(16, n_init=1, random_state=0, max_iter=50).fit(centroids).labels_
+    groups = coarse_groups(centroids, 16)  # a grid is numbered in (y, x) order already
+    assert {frozenset(np.flatnonzero(g)) for g in groups} == {frozenset(np.flatnonzero(labels == v)) for v in range(16)}
+    assert [np.flatnonzero(group)[0] for group in groups] == sorted(np.flatnonzero(group)[0] for group in groups)
+
+
+def test_coinciding_centroids_give_fewer_groups():
+    assert len(coarse_groups(np.array([[0.2, 0.2]] * 5 + [[0.8, 0.8]] * 5), 4)) == 2
+
+
+def planted(groups, a, b, value=0.9):
+    """Worth something only when both groups are complete."""
+    both = groups[a] | groups[b]
+    return lambda rows: np.where((rows & both).sum(axis=1) == both.sum(), value, 0.01 * rows.mean(axis=1))
+
+
+@pytest.mark.parametrize("pair", [(0, 1), (3, 12), (2, 15)])
+def test_finds_a_planted_pair(pair):
+    centroids = grid_centroids(8, 8)
+    groups = coarse_groups(centroids, 16)
+    result = run("copair", planted(groups, *pair), 64, centroids=centroids, params={"pool_size": 16, "max_area": 1.0})
+    np.testing.assert_array_equal(result.mask, groups[pair[0]] | groups[pair[1]])
+    assert result.score == pytest.approx(0.9)
+
+
+def test_planted_pair_is_the_enumerated_optimum():
+    """n = 12 regions in 12 groups: pairs of groups are pairs of regions, all enumerable."""
+    respond = tangled(12, seed=4)
+    centroids = grid_centroids(3, 4)
+    params = {"coarse_scale": 100, "pool_size": 12, "max_area": 1.0, "min_sufficiency": 0.0, "pair_gain": -1.0}
+    result = run("copair", respond, 12, centroids=centroids, params=params)
+    assert result.score == respond(masks_of_size(12, 2)).max()
+
+
+def small(respond, areas=None, **params):
+    """Four regions in four groups."""
+    params = {"coarse_min": 4, "coarse_scale": 1, "max_area": 1.0, **params}
+    return run("copair", respond, 4, centroids=grid_centroids(2, 2), areas=areas, params=params)
+
+
+WEIGHTS = np.array([0.5, 0.02, 0.2, 0.01])
+
+
+def test_a_sufficient_single_group_stands_when_the_pair_adds_little():
+    assert small(lambda rows: rows @ WEIGHTS, pair_gain=0.3).mask.tolist() == [True, False, False, False]
+    assert small(lambda rows: rows @ WEIGHTS, pair_gain=0.1).mask.tolist() == [True, False, True, False]
+    weak = small(lambda rows: rows @ WEIGHTS / 10, pair_gain=0.3, max_groups=2)  # the single is not sufficient
+    assert weak.mask.tolist() == [True, False, True, False]
+
+
+def test_a_third_group_joins_only_an_insufficient_candidate():
+    assert small(lambda rows: rows @ WEIGHTS / 10).mask.tolist() == [True, True, True, False]
+    assert small(lambda rows: rows @ WEIGHTS / 10, max_groups=2).mask.sum() == 2
+    assert small(lambda rows: rows @ WEIGHTS).mask.sum() == 2
+
+
+def test_candidates_over_the_area_cap_are_not_scored():
+    areas = np.array([0.4, 0.3, 0.2, 0.1])
+    capped = small(lambda rows: rows @ WEIGHTS, areas=areas, max_area=0.5, pair_gain=0.0)
+    assert capped.mask.tolist() == [True, False, False, True]  # 0.4 + 0.1 fits exactly
+    assert capped.ledger.nominal == 4 + 4  # of six pairs, 0.4 + 0.3 and 0.4 + 0.2 are over the cap
+    alone = small(lambda rows: rows @ WEIGHTS, areas=areas, max_area=0.1)
+    assert alone.mask.tolist() == [True, False, False, False]  # every pair is over it: the best single group
+    assert alone.ledger.nominal == 4
+
+
+def test_two_regions():
+    result = run("copair", lambda rows: rows @ np.array([0.3, 0.6]), 2, centroids=[[0.2, 0.5], [0.8, 0.5]])
+    assert result.mask.tolist() == [False, True]
+
+
+def test_reported_order_is_inside_the_mask():
+    result = run("copair+order", tangled(64), 64, centroids=grid_centroids(8, 8))
+    assert sorted(result.seed.order) == np.flatnonzero(result.mask).tolist()
+
+
+def test_needs_centroids():
+    with pytest.raises(WhymaskError, match="centroids"):
+        run("copair", tangled(9), 9)
+    with pytest.raises(WhymaskError, match=r"\(9, 2\)"):
+        run("copair", tangled(9), 9, centroids=np.zeros((8, 2)))
+
+
+def test_complete_without_the_driver():
+    seed, sizes = complete(copair(problem(64, centroids=grid_centroids(8, 8))), tangled(64))
+    assert sizes[0] == 16
+    assert seed.mask.any()

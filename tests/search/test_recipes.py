@@ -1,0 +1,77 @@
+import re
+
+import pytest
+
+from search.functions import grid_centroids, tangled
+from whymask import WhymaskError
+from whymask.search import METHODS, Recipe, run
+from whymask.search.recipes import keywords
+
+PAPER = {  # the two hyper-parameter tables of the appendix
+    "trace": {
+        "k": 8, "rounds": 5, "samples": 32, "elite_ratio": 0.2, "update_rate": 0.7, "temperature": 1.0,
+        "smoothing": 0.05, "epsilon": 1e-4, "logit_bound": 8.0,
+    },
+    "copair": {
+        "coarse_scale": 2.0, "coarse_min": 8, "coarse_max": 32, "centroid_seed": 0, "kmeans_max_iter": 50,
+        "pool_size": None, "pool_frac": 0.15, "pool_min": 10, "pool_reserve": 4, "pair_gain": 0.05,
+        "min_sufficiency": 0.1, "min_area": 0.0, "max_area": 0.2, "max_groups": 3,
+    },
+    "trace+order": {"gamma": 0.8, "order_threshold": 20, "early_stop": False},
+    "phasewin": {
+        "window_frac": 0.3, "window": None, "beta_del": 0.05, "alpha_sel": 0.6, "policy": "BA", "beta_win": 0.99,
+        "eta_top2": 0.05, "anneal": False, "hard_exit": True, "hard_delta": 0.02, "hard_phi": 0.98, "warm_start": 0,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_defaults_are_the_papers(name):
+    assert {key: METHODS[name].parameters[key] for key in PAPER[name]} == PAPER[name]
+
+
+def test_parameter_names_belong_to_one_stage():
+    for method in METHODS.values():
+        names = [name for stage in method.stages for name in keywords(stage)]
+        assert len(names) == len(set(names))
+
+
+def test_parameters_reach_every_stage():
+    params = {"k": 4, "gamma": 1.0, "objective": "sufficiency"}
+    result = run("trace+greedy", tangled(16), 16, params=params)
+    assert result.seed.kept == 4
+    assert result.ledger.entries.keys() == {("init", "suff"), ("order", "suff"), ("continue", "suff")}
+    assert result.ledger.stage("order")[0] == 4 * 5 // 2
+    assert result.ledger.stage("continue")[0] == 12 * 13 // 2
+
+
+def test_a_recipe_is_a_string_or_an_object():
+    recipe = Recipe("trace", {"k": 3})
+    assert run(recipe, tangled(9), 9).mask.sum() == 3
+    assert run(recipe, tangled(9), 9, params={"k": 2}).mask.sum() == 2
+    assert run("trace", tangled(9), 9, params={"k": 2}).recipe == Recipe("trace", {"k": 2})
+
+
+@pytest.mark.parametrize("name", ["copair+greedy", "copair+phasewin", "random-k+greedy", "random-k+phasewin"])
+def test_initialised_search_starts_from_the_kept_prefix(name):
+    result = run(name, tangled(25), 25, centroids=grid_centroids(5, 5))
+    kept = result.seed.prefix
+    assert tuple(result.order[: len(kept)]) == kept
+    assert result.ledger.entries.keys() >= {("init", "suff"), ("order", "suff"), ("continue", "necc")}
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "message"),
+    [
+        ("greddy", {}, "unknown method 'greddy'; did you mean 'greedy'?"),
+        ("trace+gredy", {}, "unknown method 'trace+gredy'; did you mean 'trace+greedy'?"),
+        ("greedy+trace", {}, "unknown method 'greedy+trace'"),
+        ("zzz", {}, "known: "),
+        ("trace", {"sample": 3}, "unknown parameter of trace 'sample'; did you mean 'samples'?"),
+        ("trace", {"gamma": 0.8}, "unknown parameter of trace 'gamma'"),
+        ("greedy", {"objective": "sufficient"}, "unknown objective 'sufficient'; did you mean 'sufficiency'?"),
+    ],
+)
+def test_names_the_closest(name, params, message):
+    with pytest.raises(WhymaskError, match=re.escape(message)):
+        run(name, tangled(9), 9, params=params)
