@@ -16,7 +16,7 @@ N = 64
 
 def steps(recipe: str) -> list[tuple[int, float]]:
     """(images asked for, seconds) of each step of one search whose model answers in no time."""
-    search = Search(Recipe(recipe), Problem(N, np.random.default_rng(0)))
+    search = Search(Recipe(recipe), Problem(N))
     timed = []
     while search.result is None:
         responses = np.random.default_rng(len(timed)).random(len(search.question.send))

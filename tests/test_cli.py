@@ -28,6 +28,12 @@ def test_methods():
     assert all(line.split()[0] in METHODS for line in printed.splitlines())
 
 
+def test_one_method_with_its_parameters():
+    printed = whymask_command("methods", "trace").stdout
+    assert "rounds             5" in printed
+    assert whymask_command("methods", "trece").stderr == "whymask: unknown method 'trece'; did you mean 'trace'?\n"
+
+
 def test_version():
     assert whymask_command("--version").stdout.strip() == whymask.__version__
 

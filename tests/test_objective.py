@@ -58,3 +58,6 @@ def test_ledger_prints_and_survives_json():
     assert str(ledger) == "167 forwards (init 158, continue 9; 170 without a cache)"
     assert ledger.stage("order") == (0, 0)
     assert "none" in str(Ledger())
+    ledger.add("probe", "suff", 4, 3)
+    assert (ledger.nominal, ledger.mec) == (170, 167)  # counted apart
+    assert str(ledger).endswith(", apart from probe 3")

@@ -1,6 +1,33 @@
-"""Which few regions of an image are enough for a vision model's answer."""
+"""Which few regions of an image are enough for a vision model's answer.
+
+Names are loaded when they are first used, so that importing the package stays light.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from whymask.errors import WhymaskError
 
+if TYPE_CHECKING:
+    from whymask.api import explain, replay
+    from whymask.metrics.curves import Curves
+    from whymask.models.registry import load
+    from whymask.results import EvidenceMask, Ordering
+
 __version__ = "0.1.0"
-__all__ = ["WhymaskError", "__version__"]
+__all__ = ["Curves", "EvidenceMask", "Ordering", "WhymaskError", "__version__", "explain", "load", "replay"]
+
+_HOME = {
+    "explain": "whymask.api",
+    "replay": "whymask.api",
+    "load": "whymask.models.registry",
+    "Curves": "whymask.metrics.curves",
+    "EvidenceMask": "whymask.results",
+    "Ordering": "whymask.results",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'whymask' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -37,10 +38,99 @@ def _options(
 
 
 @app.command()
-def methods(as_json: Json = False) -> None:
-    """List the methods, what each returns and its parameters."""
-    from whymask.search import METHODS
+def explain(
+    image: Annotated[Path, typer.Argument(help="The image file.", show_default=False)],
+    model: Annotated[str, typer.Option(help="A model id, see 'whymask models'.")] = "efficientnet-lite0",
+    target: Annotated[str | None, typer.Option(help="Class name or index; by default the model's prediction.")] = None,
+    method: Annotated[str, typer.Option(help="A method, see 'whymask methods'.")] = "trace",
+    k: Annotated[int | None, typer.Option(help="Regions of the mask; by default 8 for classifiers.")] = None,
+    regions: Annotated[str, typer.Option(help="slico:N, grid:N, grid:RxC or a label-map file.")] = "slico:64",
+    fill: Annotated[str, typer.Option(help="black, mean, blur, dark_defocus, a colour or an image file.")] = "black",
+    resize: Annotated[str, typer.Option(help="own (the model's preprocessing) or squash.")] = "own",
+    seed: Annotated[int, typer.Option(help="Seed of every random choice.")] = 0,
+    seeds: Annotated[int, typer.Option(help="Run this many seeds and tell which regions recur.")] = 1,
+    budget: Annotated[int | None, typer.Option(help="The most forwards a search may use.")] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda or mps.")] = "cpu",
+    dtype: Annotated[str, typer.Option(help="fp32, fp16 or bf16.")] = "fp32",
+    batch_size: Annotated[int | None, typer.Option(help="Images per model batch.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the picture and the result.")] = Path("whymask-out"),
+    as_json: Json = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+) -> None:
+    """Show which few regions of an image are enough for a model's answer."""
+    from tqdm import tqdm
 
+    from whymask.api import recipe_for
+    from whymask.case import Case
+    from whymask.metrics.overlap import recurrence
+    from whymask.models import load
+    from whymask.results import Ordering
+    from whymask.views.figure import mask_figure, ordering_figure, save_figure
+
+    if seeds < 1:
+        raise WhymaskError(f"--seeds must be at least 1, not {seeds}.")
+    loaded = load(model, device=device, dtype=dtype)
+    recipe = recipe_for(loaded, method, k)
+    case = Case.of(image, loaded, target=target, regions=regions, fill=fill, resize=resize, batch_size=batch_size)  # type: ignore[arg-type]
+    expected = seeds * min(recipe.estimate(case.partition.n), budget or sys.maxsize)
+    # On a terminal only, and on stderr: stdout is for the answer.
+    with tqdm(total=expected, unit="forward", file=sys.stderr, disable=quiet or None, leave=False) as bar:
+        results = case.search(
+            recipe,
+            range(seed, seed + seeds),
+            budget=budget,
+            progress=lambda _: bar.update(len(case.known) - bar.n),
+        )
+    first = results[0]
+    report = first.as_dict()
+    stem = out / f"{image.stem}-{recipe.name}"
+    if isinstance(first, Ordering):
+        curves = case.replay(first.order)
+        report["curves"] = curves.as_dict()
+        figure, lines = ordering_figure(first, curves), [str(first), f"Replay: {curves}."]
+    else:
+        figure, lines = mask_figure(first), [str(first)]
+    if seeds > 1:
+        size = recipe.params.get("k", loaded.default_k)
+        chosen = [result.order[:size] if isinstance(result, Ordering) else result.regions for result in results]
+        report["recurrence"] = recurrence(chosen)
+        lines.append(_stability(report["recurrence"], seeds))
+    report["files"] = {
+        "picture": str(save_figure(figure, stem.with_name(stem.name + ".png"))),
+        "result": str(first.save(stem.with_name(stem.name + ".npz"))),
+    }
+    if as_json:
+        print(json.dumps(report, indent=2))
+        return
+    print("\n".join(lines))
+    print(f"Picture: {report['files']['picture']}")
+
+
+@app.command()
+def models(as_json: Json = False) -> None:
+    """List the models that can be named, and whether what they need is installed."""
+    from whymask.models import MODELS
+
+    if as_json:
+        rows = [
+            {"name": m.name, "summary": m.summary, "extra": m.extra, "installed": m.installed} for m in MODELS.values()
+        ]
+        print(json.dumps({"models": rows}, indent=2))
+        return
+    for entry in MODELS.values():
+        state = "installed" if entry.installed else f"pip install 'whymask[{entry.extra}]'"
+        print(f"{entry.name:20} {entry.summary} ({state})")
+
+
+@app.command()
+def methods(
+    name: Annotated[str | None, typer.Argument(help="Show the parameters of this method only.")] = None,
+    as_json: Json = False,
+) -> None:
+    """List the methods and what each returns; with a NAME, its parameters and their defaults."""
+    from whymask.search import METHODS, Recipe
+
+    shown = list(METHODS.values()) if name is None else [Recipe(name).method]
     if as_json:
         rows = [
             {
@@ -49,12 +139,15 @@ def methods(as_json: Json = False) -> None:
                 "summary": method.summary,
                 "parameters": {name: _plain(value) for name, value in method.parameters.items()},
             }
-            for method in METHODS.values()
+            for method in shown
         ]
         print(json.dumps({"methods": rows}, indent=2))
         return
-    for method in METHODS.values():
+    for method in shown:
         print(f"{method.name:20} {method.returns:9} {method.summary}")
+    if name is not None:
+        for parameter, value in shown[0].parameters.items():
+            print(f"  {parameter:18} {_plain(value)}")
 
 
 @app.command()
@@ -77,6 +170,15 @@ def theory(as_json: Json = False) -> None:
     print(f"\nblocks: h blocks share the initial mass eta0, whose odds grow by {FACTOR} a round")
     for row in tables["blocks"]:
         print(f"  h {row['h']}   eta0 {row['eta0']:6.1%}   P_hit {row['p_hit']:7.2%}")
+
+
+def _stability(frequency: dict[int, float], seeds: int) -> str:
+    steady = [str(region) for region, share in frequency.items() if share == 1]
+    often = [f"{region} ({share:.0%})" for region, share in frequency.items() if share < 1]
+    return (
+        f"Over {seeds} seeds, in every mask: {', '.join(steady) or 'no region'}; "
+        f"in some: {', '.join(often) or 'no other'}."
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from operator import index
+from typing import Any
 
 
 class WhymaskError(ValueError):
@@ -10,7 +12,18 @@ class WhymaskError(ValueError):
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> WhymaskError:
     """An error for a name that does not exist, with the closest one that does."""
-    names = sorted(known)
-    close = get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names)}."
+    names = {option.lower(): option for option in sorted(known)}
+    close = [names[match] for match in get_close_matches(str(name).lower(), names, n=1, cutoff=0.5)]
+    hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names.values())}."
     return WhymaskError(f"unknown {kind} {name!r}; {hint}")
+
+
+def whole(name: str, value: Any, least: int) -> int:
+    """The value as an int, or a sentence that it must be a whole number of at least `least`."""
+    if not isinstance(value, bool):
+        try:
+            if index(value) >= least:
+                return index(value)
+        except TypeError:
+            pass
+    raise WhymaskError(f"{name} must be a whole number of at least {least}, not {value!r}.")

@@ -17,8 +17,10 @@ from whymask.errors import WhymaskError, unknown
 
 Bools: TypeAlias = NDArray[np.bool_]
 Floats: TypeAlias = NDArray[np.float64]
-Stage = Literal["init", "order", "continue"]
+Stage = Literal["init", "order", "continue", "probe", "replay"]
 Side = Literal["suff", "necc"]
+APART: tuple[Stage, ...] = ("probe", "replay")
+"""Stages that are no part of a search: finding the target and the reference scores, and replaying the result."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,8 @@ class Ledger:
 
     `nominal` is what would be sent without a cache, the count the paper's identities speak of.
     `mec` is the number of distinct masked images asked for, the figure to report.
-    Both are kept by stage and side; a repeated image belongs to the stage that asked first.
+    Both are kept by stage and side; a repeated image belongs to the stage that asked first. Probing and replay
+    are counted apart: they are entries, but in neither sum.
     """
 
     entries: dict[tuple[Stage, Side], tuple[int, int]] = field(default_factory=dict)
@@ -91,12 +94,12 @@ class Ledger:
     @property
     def nominal(self) -> int:
         """Forwards without a cache."""
-        return sum(nominal for nominal, _ in self.entries.values())
+        return sum(nominal for (stage, _), (nominal, _) in self.entries.items() if stage not in APART)
 
     @property
     def mec(self) -> int:
         """Distinct masked images."""
-        return sum(mec for _, mec in self.entries.values())
+        return sum(mec for (stage, _), (_, mec) in self.entries.items() if stage not in APART)
 
     def stage(self, stage: Stage) -> tuple[int, int]:
         """(nominal, mec) of one stage."""
@@ -123,8 +126,10 @@ class Ledger:
 
     def __str__(self) -> str:
         stages = dict.fromkeys(stage for stage, _ in self.entries)
-        parts = ", ".join(f"{stage} {self.stage(stage)[1]}" for stage in stages)
-        return f"{self.mec} forwards ({parts or 'none'}; {self.nominal} without a cache)"
+        search = ", ".join(f"{stage} {self.stage(stage)[1]}" for stage in stages if stage not in APART)
+        apart = ", ".join(f"{stage} {self.stage(stage)[1]}" for stage in stages if stage in APART)
+        text = f"{self.mec} forwards ({search or 'none'}; {self.nominal} without a cache)"
+        return f"{text}, apart from {apart}" if apart else text
 
 
 @dataclass(frozen=True)
@@ -142,7 +147,8 @@ class Question:
 class Oracle:
     """Turns candidate sets into F for one search: what is known, what must be sent, what it cost.
 
-    Oracles over the same image may share one `known` store; each still keeps the ledger of its own search.
+    Oracles over the same image may share one `known` store; each still keeps the ledger of its own search. What two
+    of them ask for at the very same time is sent for both.
     With `cache=False` every image is sent each time it is asked for, and the ledger stays the same.
     """
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from whymask.errors import WhymaskError
+from whymask.errors import WhymaskError, whole
 from whymask.objective import Floats
 
 Certificate = Sequence[int]
@@ -33,6 +33,7 @@ def hit_bound(round_probabilities: ArrayLike, samples: int) -> float:
     >>> round(hit_bound([0.01] * 5, samples=32), 3)
     0.8
     """
+    whole("samples", samples, 1)
     p = np.asarray(round_probabilities, dtype=np.float64)
     if ((p < 0) | (p > 1)).any():
         raise WhymaskError("a round's hit probability must lie in [0, 1].")
@@ -58,13 +59,26 @@ def block_mass(logits: ArrayLike, blocks: ArrayLike, temperature: float = 1.0) -
 
 
 def prefix_bound(eta: ArrayLike, certificate: Certificate) -> float:
-    """h! prod_j eta_j: the first h draws hit the h blocks of J in some order (Eq. 32)."""
-    return factorial(len(certificate)) * float(np.prod(np.asarray(eta)[list(certificate)]))
+    """h! prod_j eta_j: the first h draws hit the h blocks of J in some order (Eq. 32).
+
+    Assumes disjoint blocks and k >= h draws without replacement by Gumbel-top-k; eta are shares, so they sum to 1.
+    """
+    return factorial(len(certificate)) * float(np.prod(_shares(eta)[list(certificate)]))
 
 
 def union_bound(eta: ArrayLike, certificate: Certificate, k: int) -> float:
-    """[1 - sum_j (1 - eta_j)^k]_+: none of the blocks of J is missed by all k draws (Eq. 33)."""
-    return max(0.0, 1 - float(np.sum((1 - np.asarray(eta)[list(certificate)]) ** k)))
+    """[1 - sum_j (1 - eta_j)^k]_+: none of the blocks of J is missed by all k draws (Eq. 33).
+
+    Assumes disjoint blocks and k draws without replacement by Gumbel-top-k; eta are shares, so they sum to 1.
+    """
+    return max(0.0, 1 - float(np.sum((1 - _shares(eta)[list(certificate)]) ** k)))
+
+
+def _shares(eta: ArrayLike) -> Floats:
+    shares = np.asarray(eta, dtype=np.float64)
+    if (shares < 0).any() or not np.isclose(shares.sum(), 1):
+        raise WhymaskError("the masses of the blocks must be shares that sum to 1 (see block_mass).")
+    return shares
 
 
 def certificate_bound(eta: ArrayLike, certificates: Iterable[Certificate], k: int) -> float:
@@ -88,6 +102,8 @@ def amplified(mass: float, factors: ArrayLike) -> Floats:
 
     Assumes that the update of round r multiplies the odds of the certificate's mass by at least factors[r] (Eq. 38).
     """
+    if not 0 <= mass <= 1:
+        raise WhymaskError(f"a mass is a share in [0, 1], not {mass}.")
     total = np.concatenate([[1.0], np.cumprod(np.asarray(factors, dtype=np.float64))])
     z: Floats = total * mass / (1 - mass + total * mass)
     return z
@@ -107,16 +123,19 @@ def balanced_bound(blocks: int, balance: float, mass: ArrayLike, k: int) -> Floa
     return bound
 
 
-def adaptive_hit_bound(
-    certificates: Iterable[tuple[int, float, float]], factors: ArrayLike, k: int, samples: int
-) -> float:
-    """The chance of at least one hit when every round amplifies the odds of a certificate (Eq. 43).
+def adaptive_hit_bound(certificates: Sequence[tuple[int, float, ArrayLike]], k: int, samples: int) -> float:
+    """The chance of at least one hit when the rounds amplify the odds of certificates (Eq. 43).
+
+    Assumes what `amplified` and `balanced_bound` assume of every certificate, and takes the masses as given.
 
     Args:
-        certificates: (number of blocks, balance, initial mass) of each.
-        factors: (rounds - 1,) amplification between successive rounds.
+        certificates: (number of blocks, balance, mass in every round as `amplified` gives it) of each.
+        k: regions of a mask.
+        samples: masks a round.
     """
-    rounds = [balanced_bound(blocks, balance, amplified(mass, factors), k) for blocks, balance, mass in certificates]
+    if not certificates:
+        raise WhymaskError("the bound needs at least one certificate.")
+    rounds = [balanced_bound(blocks, balance, masses, k) for blocks, balance, masses in certificates]
     return hit_bound(np.max(rounds, axis=0), samples)
 
 
@@ -130,6 +149,8 @@ def amplification(logits: ArrayLike, blocks: ArrayLike, certificate: Certificate
         (rounds,)
     """
     mass = block_mass(logits, blocks, temperature)[:, list(certificate)].sum(axis=1)
+    if (mass >= 1).any():
+        raise WhymaskError("a certificate of all blocks always holds all mass: its odds cannot grow.")
     odds = mass / (1 - mass)
     growth: Floats = odds[1:] / odds[:-1]
     return growth

@@ -94,4 +94,4 @@ def complete(search, respond):
 
 
 def problem(n, seed=0, **known):
-    return Problem(n, np.random.default_rng(seed), **known)
+    return Problem(n, seed, **known)

@@ -103,6 +103,33 @@ def test_candidates_over_the_area_cap_are_not_scored():
     assert alone.ledger.nominal == 4
 
 
+def test_the_least_area():
+    areas = np.array([0.4, 0.3, 0.2, 0.1])
+    result = small(lambda rows: rows @ WEIGHTS, areas=areas, min_area=0.65, pair_gain=0.0)
+    assert result.mask.tolist() == [True, True, False, False]  # 0.4 + 0.2 would score more but is too small
+    assert result.ledger.nominal == 4 + 1
+
+
+def test_the_pool_limits_pairs_and_the_third_group():
+    weights = np.array([0.05, 0.04, 0.03, 0.0])
+
+    def respond(rows):  # the last region is worth nothing alone, and a lot with the first two
+        return rows @ weights + np.where(rows[:, 0] & rows[:, 1] & rows[:, 3], 0.5, 0.0)
+
+    assert small(respond, pool_size=3).mask.tolist() == [True, True, True, False]
+    assert small(respond, pool_size=4).mask.tolist() == [True, True, False, True]
+    assert small(respond, pool_size=3).ledger.nominal == 4 + 3 + 1
+
+
+def test_pool_size_by_default():
+    """q = min(c, max(pool_min, ceil(pool_frac * c)) + pool_reserve)."""
+    centroids = grid_centroids(8, 8)
+    for params, q in (({}, 14), ({"pool_frac": 0.75}, 16), ({"pool_min": 2}, 7), ({"pool_reserve": 0}, 10)):
+        params = {"max_area": 1.0, "min_sufficiency": 0.0, **params}
+        result = run("copair", tangled(64), 64, centroids=centroids, params=params)
+        assert result.ledger.nominal == 16 + q * (q - 1) // 2
+
+
 def test_two_regions():
     result = run("copair", lambda rows: rows @ np.array([0.3, 0.6]), 2, centroids=[[0.2, 0.5], [0.8, 0.5]])
     assert result.mask.tolist() == [False, True]
@@ -118,6 +145,12 @@ def test_needs_centroids():
         run("copair", tangled(9), 9)
     with pytest.raises(WhymaskError, match=r"\(9, 2\)"):
         run("copair", tangled(9), 9, centroids=np.zeros((8, 2)))
+
+
+@pytest.mark.parametrize("params", [{"pool_size": 0}, {"max_groups": 0}, {"coarse_min": 0}, {"coarse_scale": 0.0}])
+def test_refuses(params):
+    with pytest.raises(WhymaskError):
+        run("copair", tangled(9), 9, centroids=grid_centroids(3, 3), params=params)
 
 
 def test_complete_without_the_driver():

@@ -1,5 +1,7 @@
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from search.functions import complete, problem, tangled
 from whymask import WhymaskError
@@ -50,6 +52,53 @@ def test_annealing_follows_the_seed():
     assert order(0, True) != order(1, True)
     assert order(0, False) == order(1, False) == list(range(32))
     assert sorted(order(3, True)) == list(range(32))
+
+
+@given(
+    st.integers(1, 12), st.integers(0, 10**6), st.floats(0.01, 0.99), st.floats(0.01, 0.99), st.floats(0.1, 1),
+    st.integers(1, 12), st.sampled_from(["BA", "LG", "T2"]), st.booleans(),
+    st.sampled_from(["sufficiency", "suff_necc"]),
+)  # fmt: skip
+def test_is_a_permutation_for_any_thresholds(n, seed, beta_del, alpha_sel, beta_win, window, policy, anneal, objective):
+    params = {
+        "beta_del": beta_del, "alpha_sel": alpha_sel, "beta_win": beta_win, "window": window, "policy": policy,
+        "anneal": anneal, "objective": objective,
+    }  # fmt: skip
+    assert sorted(run("phasewin", tangled(n, seed), n, params=params).order) == list(range(n))
+
+
+def test_a_phase_with_no_score_left_goes_on():
+    """After the opener nothing scores, but the next phase's opener may: score only with 0, or with 1 and 2."""
+
+    def respond(rows):
+        return np.where(rows[:, 0] & (rows.sum(axis=1) == 1), 0.5, 0.0)
+
+    result = run("phasewin", respond, 4, params={"objective": "sufficiency"})
+    assert sorted(result.order) == [0, 1, 2, 3]
+    assert result.ledger.nominal == 4 + 3 + 3 + 3  # screen, screen, next phase's screen, completion
+
+
+def test_the_coin_is_fair_and_defers_once():
+    """Regions 2 and 3 wait: 3 goes first when 2 is deferred and 3 is not, a quarter of the time.
+
+    When both are deferred, 2 is at the head again and cannot be deferred twice.
+    """
+
+    def order(seed):
+        def respond(rows):
+            return np.full(len(rows), 0.5)
+
+        return run("phasewin", respond, 4, seed=seed, params={"window": 1, "policy": "LG", "anneal": True,
+                                                              "hard_exit": False}).order  # fmt: skip
+
+    swapped = np.mean([order(seed)[2] != 2 for seed in range(400)])
+    assert abs(swapped - 0.25) < 4 * np.sqrt(0.25 * 0.75 / 400)
+
+
+def test_a_stopped_phasewin_is_completed_by_last_scores():
+    weights = np.array([0.05, 0.1, 0.3, 0.2, 0.35])
+    stopped = run("phasewin", lambda rows: rows @ weights, 5, params={"objective": "sufficiency"}, budget=5)
+    assert stopped.order.tolist() == [4, 2, 3, 1, 0]
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,35 @@ def test_parameters_reach_every_stage():
     assert result.ledger.stage("continue")[0] == 12 * 13 // 2
 
 
+@pytest.mark.parametrize(
+    ("name", "params", "message"),
+    [
+        ("trace", {"k": "8"}, "k must be a whole number, not '8'."),
+        ("trace", {"k": 8.0}, "k must be a whole number, not 8.0."),
+        ("trace", {"k": True}, "k must be a whole number"),
+        ("trace", {"temperature": float("nan")}, "temperature must be a finite number"),
+        ("phasewin", {"anneal": "no"}, "anneal must be True or False"),
+        ("phasewin", {"window": 2.5}, "window must be a whole number"),
+        ("phasewin", {"policy": 3}, "policy must be a name"),
+        ("greedy", {"objective": 0.5}, "objective must be one of sufficiency, suff_necc, or an Objective"),
+    ],
+)
+def test_parameters_have_types(name, params, message):
+    with pytest.raises(WhymaskError, match=re.escape(message)):
+        run(name, tangled(9), 9, params=params)
+    run("phasewin", tangled(9), 9, params={"window": None, "beta_del": 0.5})
+
+
+def test_names_as_the_paper_writes_them():
+    assert run("TRACE+Greedy", tangled(9), 9).recipe.name == "trace+greedy"
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_estimate_is_of_the_right_size(name):
+    result = run(name, tangled(64), 64, centroids=grid_centroids(8, 8))
+    assert result.ledger.nominal / 4 <= result.recipe.estimate(64) <= 4 * result.ledger.nominal
+
+
 def test_a_recipe_is_a_string_or_an_object():
     recipe = Recipe("trace", {"k": 3})
     assert run(recipe, tangled(9), 9).mask.sum() == 3
@@ -69,6 +98,8 @@ def test_initialised_search_starts_from_the_kept_prefix(name):
         ("zzz", {}, "known: "),
         ("trace", {"sample": 3}, "unknown parameter of trace 'sample'; did you mean 'samples'?"),
         ("trace", {"gamma": 0.8}, "unknown parameter of trace 'gamma'"),
+        ("TRACE+Gredy", {}, "did you mean 'trace+greedy'?"),
+        ("phasewin", {"policy": "ba"}, "did you mean 'BA'?"),
         ("greedy", {"objective": "sufficient"}, "unknown objective 'sufficient'; did you mean 'sufficiency'?"),
     ],
 )

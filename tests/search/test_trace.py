@@ -71,11 +71,33 @@ def test_elite_count_of_the_paper():
         module.gumbel_top_k = original
 
 
+def test_two_rounds_by_hand_at_another_temperature():
+    """The second round samples from logits / T and moves on from the first round's logits (Eqs. 14 and 17)."""
+    n, k, samples, temperature = 9, 3, 10, 0.4
+    respond = tangled(n)
+    seed, _ = complete(trace(problem(n), k=k, rounds=2, samples=samples, temperature=temperature), respond)
+    rng, theta, seen = np.random.default_rng(0), np.zeros(n), []
+    for _ in range(2):
+        masks = gumbel_top_k(theta / temperature, k, samples, rng)
+        seen += respond(masks).tolist()
+        elite = masks[np.argsort(-respond(masks), kind="stable")[:2]]
+        p = np.clip(0.95 * elite.mean(axis=0) + 0.05 * k / n, 1e-4, 1 - 1e-4)
+        theta = 0.3 * theta + 0.7 * np.log(p / (1 - p))
+    np.testing.assert_allclose(seed.logits[2], theta, atol=1e-12)
+    assert seed.score == max(seen)
+
+
 def test_logits_stay_bounded_and_are_kept_for_every_round():
-    seed, _ = complete(trace(problem(12), k=3, rounds=30), modular(12)[0])
+    seed, _ = complete(trace(problem(12), k=3, rounds=30, logit_bound=1.5), modular(12)[0])
     assert seed.logits.shape == (31, 12)
-    assert np.abs(seed.logits).max() <= 8
+    assert np.abs(seed.logits).max() == 1.5
     assert (seed.logits[0] == 0).all()
+
+
+def test_the_first_of_equal_masks_stands():
+    seed, _ = complete(trace(problem(12), k=3), lambda rows: np.full(len(rows), 0.5))
+    first = gumbel_top_k(np.zeros(12), 3, 32, np.random.default_rng(0))[0]
+    np.testing.assert_array_equal(seed.mask, first)
 
 
 def test_learns_a_modular_optimum():

@@ -1,6 +1,6 @@
 """The searches on any set function: no model, no image."""
 
-from whymask.objective import Oracle
+from whymask.objective import Objective, Oracle
 from whymask.search.driver import Progress, Search, SearchResult, drive, run
 from whymask.search.protocol import Ask, Problem, Ranking, Seed
 from whymask.search.recipes import METHODS, Recipe
@@ -8,6 +8,7 @@ from whymask.search.recipes import METHODS, Recipe
 __all__ = [
     "METHODS",
     "Ask",
+    "Objective",
     "Oracle",
     "Problem",
     "Progress",

@@ -8,7 +8,7 @@ from math import ceil, sqrt
 
 import numpy as np
 
-from whymask.errors import WhymaskError
+from whymask.errors import WhymaskError, whole
 from whymask.objective import SUFFICIENCY, Bools, Floats, Objective
 from whymask.search.protocol import Ask, Initialiser, Problem, Seed
 
@@ -41,8 +41,12 @@ def copair(
     """
     if problem.centroids is None:
         raise WhymaskError("copair groups regions by position: pass centroids, an (n, 2) array of (x/W, y/H).")
-    if max_groups < 1 or coarse_min < 1 or coarse_max < coarse_min:
-        raise WhymaskError("copair needs max_groups >= 1 and 1 <= coarse_min <= coarse_max.")
+    if coarse_scale <= 0 or coarse_max < coarse_min:
+        raise WhymaskError("copair needs coarse_scale > 0 and coarse_min <= coarse_max.")
+    for name, value in {"coarse_min": coarse_min, "max_groups": max_groups, "pool_min": pool_min}.items():
+        whole(name, value, 1)
+    if pool_size is not None:
+        whole("pool_size", pool_size, 1)
     n = problem.n
     areas = np.full(n, 1 / n) if problem.areas is None else problem.areas
     objective = Objective.of(init_objective)

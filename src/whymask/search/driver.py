@@ -12,10 +12,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from whymask.errors import WhymaskError
+from whymask.errors import WhymaskError, whole
 from whymask.objective import Bools, Floats, Ledger, Oracle, Question
 from whymask.search.protocol import Ask, Problem, Ranking, Seed
 from whymask.search.recipes import Recipe
+
+ROUNDING = 1e-6  # a sum of probabilities may miss 0 or 1 by this much
 
 Respond: TypeAlias = Callable[[Bools], ArrayLike]
 """Kept sets (B, n) of one search -> responses (B,) in [0, 1]."""
@@ -27,7 +29,7 @@ RespondMany: TypeAlias = Callable[[Sequence[Part]], Sequence[ArrayLike]]
 """One model batch made of parts of several searches -> the responses of each part."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SearchResult:
     """What a search over a set function found."""
 
@@ -47,7 +49,7 @@ class SearchResult:
         return f"{self.recipe.name}: {what}{kept}, {self.ledger}{'' if self.complete else '; stopped by the budget'}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Progress:
     """Told after every batch: how far a search is."""
 
@@ -67,9 +69,8 @@ class Search:
         oracle: Oracle | None = None,
         progress: Callable[[Progress], None] | None = None,
     ) -> None:
-        if budget is not None and budget < 0:
-            raise WhymaskError(f"a budget is a number of forwards, not {budget}.")
-        self.recipe, self.problem, self.budget = recipe, problem, budget
+        self.recipe = recipe
+        self.budget = None if budget is None else whole("a budget of forwards", budget, 0)
         self.oracle = oracle or Oracle()
         self.progress = progress
         self.generator = recipe.search(problem)
@@ -86,17 +87,22 @@ class Search:
         try:
             self.ask = next(self.generator) if scores is None else self.generator.send(scores)
         except StopIteration as stop:
+            self._tell(stop.value)
             self._finish(stop.value, complete=True)
             return
-        if self.progress and scores is not None:
-            self.progress(Progress(self.oracle.ledger.mec, self.ask.best))
+        if scores is not None:
+            self._tell(self.ask.best)
         self.question = self.oracle.open(self.ask.rows, self.ask.objective, self.ask.stage)
         if self.budget is not None and self.oracle.ledger.mec + sum(self.question.fresh) > self.budget:
             self.generator.close()
             self._finish(self.ask.best, complete=False)
 
+    def _tell(self, best: Seed | Ranking) -> None:
+        if self.progress:
+            self.progress(Progress(self.oracle.ledger.mec, best))
+
     def _finish(self, found: Seed | Ranking, *, complete: bool) -> None:
-        found = self.recipe.settle(self.problem, found)
+        found = self.recipe.settle(found)
         seed = found if isinstance(found, Seed) else found.seed
         self.result = SearchResult(
             recipe=self.recipe,
@@ -104,7 +110,7 @@ class Search:
             mask=None if seed is None else seed.mask,
             score=None if seed is None else seed.score,
             seed=seed,
-            ledger=self.oracle.ledger,
+            ledger=Ledger(dict(self.oracle.ledger.entries)),
             complete=complete,
         )
 
@@ -116,29 +122,38 @@ def drive(
 
     What they ask for at the same moment goes to the model in common batches of at most `batch_size` images.
     """
-    if batch_size is not None and batch_size < 1:
-        raise WhymaskError(f"batch_size must be at least 1, not {batch_size}.")
-    running = dict(enumerate(searches))
+    if batch_size is not None:
+        whole("batch_size", batch_size, 1)
+    return _drive(dict(enumerate(searches)), respond, batch_size)
+
+
+def _drive(
+    running: dict[int, Search], respond: RespondMany, batch_size: int | None
+) -> Iterator[tuple[int, SearchResult]]:
     while running:
         for number in [number for number, search in running.items() if search.result]:
             result = running.pop(number).result
             assert result is not None
             yield number, result
         parts = [(number, search.question.send) for number, search in running.items()]
-        for number, responses in _in_batches(parts, respond, batch_size).items():
+        for number, responses in in_batches(parts, respond, batch_size).items():
             running[number].answer(responses)
 
 
-def _in_batches(parts: Sequence[Part], respond: RespondMany, batch_size: int | None) -> dict[int, Floats]:
+def in_batches(parts: Sequence[Part], respond: RespondMany, batch_size: int | None) -> dict[int, Floats]:
     """Cut the parts into batches, send them, and put the checked responses of each search together again."""
     answers: dict[int, list[Floats]] = {number: [] for number, _ in parts}
     batch: list[Part] = []
     room = batch_size
 
     def flush() -> None:
-        for (number, rows), responses in zip(batch, respond(batch) if batch else (), strict=True):
+        nonlocal batch
+        replies = list(respond(batch)) if batch else []
+        if len(replies) != len(batch):
+            raise WhymaskError(f"the model was sent {len(batch)} parts of a batch but answered {len(replies)}.")
+        for (number, rows), responses in zip(batch, replies, strict=True):
             answers[number].append(check(responses, len(rows)))
-        batch.clear()
+        batch = []
 
     for number, rows in parts:
         while len(rows):
@@ -156,15 +171,23 @@ def _in_batches(parts: Sequence[Part], respond: RespondMany, batch_size: int | N
 
 def check(responses: ArrayLike, count: int) -> Floats:
     """The responses as float64 (count,), or a sentence about what is wrong with them."""
-    values = np.asarray(responses, dtype=np.float64)
+    try:
+        values = np.asarray(responses)
+        if values.dtype.kind not in "fiub":
+            raise TypeError
+        values = values.astype(np.float64)
+    except (TypeError, ValueError, RuntimeError):
+        kind = type(responses).__name__
+        hint = " (for a tensor: .detach().float().cpu())" if kind == "Tensor" else ""
+        raise WhymaskError(f"the model must return plain real numbers, not this {kind}{hint}.") from None
     if values.shape != (count,):
         raise WhymaskError(f"the model must return one score per image, shape ({count},), but returned {values.shape}.")
     if not np.isfinite(values).all():
         raise WhymaskError("the model returned NaN or infinity for a masked image; scores must be finite.")
-    low, high = values.min(), values.max()
-    if low < -1e-6 or high > 1 + 1e-6:
-        raise WhymaskError(f"scores must lie in [0, 1], but the model returned {low if low < 0 else high:g}.")
-    return values
+    outside = values[(values < -ROUNDING) | (values > 1 + ROUNDING)]
+    if len(outside):
+        raise WhymaskError(f"scores must lie in [0, 1], but the model returned {outside[0]:.9g}.")
+    return values.clip(0, 1)
 
 
 def run(
@@ -190,7 +213,8 @@ def run(
         seed: reaches every random choice.
         centroids: (n, 2) region centres as (x / W, y / H); copair needs them.
         areas: (n,) shares of the image; equal when not given.
-        params: parameters that differ from the method's defaults.
+        params: parameters that differ from the method's defaults (`whymask methods NAME` lists them). Objectives are
+            "sufficiency", "suff_necc" or an Objective.
         budget: the most distinct masked images to ask for.
         batch_size: the most images in one call of `respond`.
         cache: False sends every image each time it is asked for; the result is the same.
@@ -206,7 +230,7 @@ def run(
     recipe = Recipe(recipe.name, {**recipe.params, **(params or {})})
     problem = Problem(
         n=n,
-        rng=np.random.default_rng(seed),
+        seed=tuple(seed) if isinstance(seed, Sequence) else seed,
         centroids=None if centroids is None else np.asarray(centroids, dtype=np.float64),
         areas=None if areas is None else np.asarray(areas, dtype=np.float64),
     )

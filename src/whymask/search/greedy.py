@@ -3,7 +3,7 @@
 import numpy as np
 
 from whymask.objective import SUFF_NECC, Objective
-from whymask.search.protocol import Ask, Continuation, Problem, Seed, extend, ranking
+from whymask.search.protocol import Ask, Continuation, Problem, Seed, extend, first_guess, ranking
 
 
 def greedy(problem: Problem, seed: Seed | None = None, *, objective: Objective | str = SUFF_NECC) -> Continuation:
@@ -14,7 +14,7 @@ def greedy(problem: Problem, seed: Seed | None = None, *, objective: Objective |
     objective = Objective.of(objective)
     placed = list(seed.prefix) if seed else []
     live = [region for region in range(problem.n) if region not in placed]
-    last = np.zeros(problem.n)
+    last = first_guess(problem, seed)
     while live:
         rows = extend(placed, live, problem.n)
         last[live] = scores = yield Ask(rows, objective, "continue", ranking(placed, last, seed))

@@ -7,7 +7,7 @@ import numpy as np
 
 from whymask.errors import WhymaskError
 from whymask.objective import SUFFICIENCY, Floats, Objective
-from whymask.search.protocol import Ask, Continuation, Initialiser, Problem, Ranking, Seed, extend, ranking
+from whymask.search.protocol import Ask, Continuation, Initialiser, Problem, Seed, completed, extend
 
 Prefixes = Generator[Ask, Floats, tuple[list[int], list[float]]]
 
@@ -24,8 +24,8 @@ def order_inside(
     """Order the regions of C = seed.mask and keep the shortest prefix with F(P_t) >= gamma F(C).
 
     The whole of C is ordered, |C|(|C| + 1) / 2 sets, as the published counts imply. `early_stop` looks up F(C) first
-    and asks for no more than the kept prefix needs; the prefix is the same. Above `order_threshold` regions the order
-    is that of the single-region scores, 2 |C| sets.
+    (known, so no forward) and asks for no more than the kept prefix needs; the prefix is the same. Above
+    `order_threshold` regions the order is that of the single-region scores, 2 |C| sets.
     """
     if not 0 < gamma <= 1:
         raise WhymaskError(f"gamma must lie in (0, 1], not {gamma}.")
@@ -47,12 +47,14 @@ def _greedily(problem: Problem, seed: Seed, objective: Objective, goal: float) -
     order: list[int] = []
     scores: list[float] = []
     live = np.flatnonzero(seed.mask).tolist()
+    guess = tuple(live)  # the regions still to come, by their last score
     while live and not (scores and scores[-1] >= goal):
-        rows = extend(order, live, problem.n)
-        answer = yield Ask(rows, objective, "order", replace(seed, order=(*order, *live)))
-        best = int(np.argmax(answer))
+        stop_here = replace(seed, order=(*order, *guess))
+        answer = yield Ask(extend(order, live, problem.n), objective, "order", stop_here)
+        scores.append(float(answer.max()))
+        best, *rest = np.argsort(-answer, kind="stable").tolist()
+        guess = tuple(live[i] for i in rest)
         order.append(live.pop(best))
-        scores.append(float(answer[best]))
     return order, scores
 
 
@@ -73,13 +75,6 @@ def _by_singles(problem: Problem, seed: Seed, objective: Objective, goal: float)
 
 
 def rank_by_logits(problem: Problem, seed: Seed) -> Continuation:
-    """The cheapest continuation: `ranked_by_logits`, no forwards."""
+    """The cheapest continuation: the seed, then the leftovers by what it learned; no forwards."""
     yield from ()
-    return ranked_by_logits(problem, seed)
-
-
-def ranked_by_logits(problem: Problem, seed: Seed) -> Ranking:
-    """The seed in its internal order as far as that is known, then all other regions by its final logits."""
-    final = np.zeros(problem.n) if seed.logits is None else seed.logits[-1]
-    placed = seed.order if seed.order is not None else tuple(np.flatnonzero(seed.mask).tolist())
-    return ranking(placed, final, seed)
+    return completed(seed)

@@ -13,9 +13,9 @@ from typing import Literal
 
 import numpy as np
 
-from whymask.errors import WhymaskError, unknown
+from whymask.errors import WhymaskError, unknown, whole
 from whymask.objective import SUFF_NECC, Floats, Objective
-from whymask.search.protocol import Ask, Continuation, Problem, Seed, extend, ranking
+from whymask.search.protocol import Ask, Continuation, Problem, Seed, extend, first_guess, ranking
 
 POLICIES = ("BA", "LG", "T2")
 TINY = 1e-12
@@ -53,7 +53,8 @@ def phasewin(
     _check(window_frac, window, beta_del, alpha_sel, policy, beta_win, hard_delta)
     placed = list(seed.prefix) if seed else []
     live = [region for region in range(problem.n) if region not in placed]
-    last = np.zeros(problem.n)
+    last = first_guess(problem, seed)
+    rng = problem.rng() if anneal else None
 
     def screen(regions: Sequence[int]) -> Generator[Ask, Floats, Floats]:
         rows = extend(placed, regions, problem.n)
@@ -79,8 +80,9 @@ def phasewin(
             continue
         tau_del, tau_sel = beta_del * scores.max(), alpha_sel * scores.max()
         dead += [live[i] for i in np.flatnonzero(scores < tau_del)]
-        ranked = [i for i in np.argsort(-scores, kind="stable") if scores[i] >= tau_sel]
-        middle = [live[i] for i in np.flatnonzero((scores >= tau_del) & (scores < tau_sel))]
+        pool = scores >= max(tau_del, tau_sel)
+        ranked = [i for i in np.argsort(-scores, kind="stable") if pool[i]]
+        middle = [live[i] for i in np.flatnonzero((scores >= tau_del) & ~pool)]
         tail = deque(live[i] for i in ranked)
         win = [tail.popleft() for _ in range(min(width, len(tail)))]
         deferred: set[int] = set()
@@ -90,7 +92,7 @@ def phasewin(
             placed += accepted
             if stop or not accepted:
                 break
-            _refill(win, tail, width, deferred, problem.rng if anneal else None)
+            _refill(win, tail, width, deferred, rng)
         live = [*win, *tail, *middle]
 
     for rest in (live, dead):
@@ -180,8 +182,8 @@ def _check(
 ) -> None:
     if policy not in POLICIES:
         raise unknown("policy", policy, POLICIES)
-    if window is not None and window < 1:
-        raise WhymaskError(f"window must be at least 1, not {window}.")
+    if window is not None:
+        whole("window", window, 1)
     if not 0 < window_frac <= 1 or not 0 < beta_del < 1 or not 0 < alpha_sel < 1 or not 0 < beta_win <= 1:
         raise WhymaskError("window_frac and beta_win must lie in (0, 1], beta_del and alpha_sel in (0, 1).")
     if hard_delta <= 0:

@@ -12,29 +12,35 @@ from typing import TypeAlias
 
 import numpy as np
 
-from whymask.errors import WhymaskError
+from whymask.errors import WhymaskError, whole
 from whymask.objective import Bools, Floats, Objective, Stage
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Problem:
-    """All a search may know about the regions U = {0, ..., n - 1}."""
+    """All a search may know: the regions U = {0, ..., n - 1} and the seed of its random choices."""
 
     n: int
-    rng: np.random.Generator
+    seed: int | tuple[int, ...] = 0
     centroids: Floats | None = None  # (n, 2) as (x / W, y / H)
     areas: Floats | None = None  # (n,) shares of the image; equal shares when not given
 
     def __post_init__(self) -> None:
-        if self.n < 1:
-            raise WhymaskError(f"a search needs at least one region, not {self.n}.")
-        if self.centroids is not None and self.centroids.shape != (self.n, 2):
-            raise WhymaskError(f"centroids must have shape ({self.n}, 2), not {self.centroids.shape}.")
-        if self.areas is not None and self.areas.shape != (self.n,):
-            raise WhymaskError(f"areas must have shape ({self.n},), not {self.areas.shape}.")
+        whole("the number of regions", self.n, 1)
+        for part in self.seed if isinstance(self.seed, tuple) else (self.seed,):
+            whole("a seed", part, 0)
+        centroids, areas = self.centroids, self.areas
+        if centroids is not None and (centroids.shape != (self.n, 2) or not np.isfinite(centroids).all()):
+            raise WhymaskError(f"centroids must be finite and of shape ({self.n}, 2), not {centroids.shape}.")
+        if areas is not None and (areas.shape != (self.n,) or not (areas >= 0).all() or areas.sum() > 1 + 1e-6):
+            raise WhymaskError(f"areas must be {self.n} shares of the image: none negative, together at most 1.")
+
+    def rng(self) -> np.random.Generator:
+        """A fresh generator: every search of this problem draws the same numbers, whoever else runs."""
+        return np.random.default_rng(self.seed)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Seed:
     """A candidate set C and what is known of it: what an initialiser returns."""
 
@@ -50,7 +56,7 @@ class Seed:
         return (self.order or ())[: self.kept]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Ranking:
     """A permutation of all regions, most important first, and the seed it grew from."""
 
@@ -58,7 +64,7 @@ class Ranking:
     seed: Seed | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Ask:
     """A batch of candidate sets (B, n), what to score them by, and what to return if the search ends here."""
 
@@ -85,6 +91,21 @@ def ranking(placed: Sequence[int], last: Floats, seed: Seed | None) -> Ranking:
     rest = np.argsort(-last, kind="stable").tolist()
     done = set(placed)
     return Ranking((*placed, *(region for region in rest if region not in done)), seed)
+
+
+def completed(seed: Seed) -> Ranking:
+    """The seed in its internal order as far as that is known, then all other regions by its final logits."""
+    final = np.zeros(len(seed.mask)) if seed.logits is None else seed.logits[-1]
+    placed = seed.order if seed.order is not None else tuple(np.flatnonzero(seed.mask).tolist())
+    return ranking(placed, final, seed)
+
+
+def first_guess(problem: Problem, seed: Seed | None) -> Floats:
+    """Scores (n,) to rank the regions by before a continuation has any of its own: the order of the seed."""
+    guess = np.zeros(problem.n)
+    if seed is not None:
+        guess[list(completed(seed).order)] = -np.arange(problem.n)
+    return guess
 
 
 def check_k(k: int, n: int) -> None:

@@ -8,15 +8,17 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
+from math import isfinite
+from numbers import Integral, Real
 from typing import Any
 
-from whymask.errors import unknown
-from whymask.objective import Floats
+from whymask.errors import WhymaskError, unknown
+from whymask.objective import OBJECTIVES, Floats, Objective
 from whymask.search.copair import copair
 from whymask.search.greedy import greedy
-from whymask.search.order import order_inside, rank_by_logits, ranked_by_logits
+from whymask.search.order import order_inside, rank_by_logits
 from whymask.search.phasewin import phasewin
-from whymask.search.protocol import Ask, Problem, Ranking, Seed
+from whymask.search.protocol import Ask, Problem, Ranking, Seed, completed
 from whymask.search.random_k import random_k
 from whymask.search.trace import trace
 
@@ -72,6 +74,24 @@ def keywords(stage: StageFunction) -> dict[str, Any]:
     return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
 
 
+def _check_type(name: str, value: Any, default: Any) -> None:
+    """Refuse a value of another type than the parameter's default has; None stands for an optional whole number."""
+    if isinstance(default, bool):
+        fits, wanted = isinstance(value, bool), "True or False"
+    elif isinstance(default, int) or default is None:
+        fits = (isinstance(value, Integral) and not isinstance(value, bool)) or (value is None and default is None)
+        wanted = "a whole number"
+    elif isinstance(default, float):
+        fits = isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
+        wanted = "a finite number"
+    elif isinstance(default, Objective):
+        fits, wanted = isinstance(value, str | Objective), f"one of {', '.join(OBJECTIVES)}, or an Objective"
+    else:
+        fits, wanted = isinstance(value, str), "a name"
+    if not fits:
+        raise WhymaskError(f"{name} must be {wanted}, not {value!r}.")
+
+
 METHODS = _methods()
 
 
@@ -87,11 +107,31 @@ class Recipe:
     params: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "name", str(self.name).strip().lower())  # "TRACE+Greedy" is welcome too
+        object.__setattr__(self, "params", dict(self.params))
         if self.name not in METHODS:
             raise unknown("method", self.name, METHODS)
-        for param in self.params:
+        for param, value in self.params.items():
             if param not in self.method.parameters:
                 raise unknown(f"parameter of {self.name}", param, self.method.parameters)
+            _check_type(param, value, self.method.parameters[param])
+
+    def estimate(self, n: int) -> int:
+        """About how many forwards this takes on n regions; PhaseWin's number depends on the function it searches."""
+        values = {**self.method.parameters, **self.params}
+        seed = int(values.get("k", 8))
+        costs = {
+            trace: values.get("rounds", 0) * values.get("samples", 0),
+            copair: 107,  # 16 groups and 91 pairs of 14 of them, at n = 61 ... 68
+            random_k: 1,
+            order_inside: seed * (seed + 1) // 2,
+            greedy: n * (n + 1),
+            phasewin: n * (n + 1) // 3,
+            rank_by_logits: 0,
+        }
+        total = sum(int(costs[stage]) for stage in self.method.stages)
+        # About half a seed is kept, and Greedy need not place that again.
+        return total - 2 * n * (seed // 2) if greedy in self.method.stages and len(self.method.stages) > 1 else total
 
     @property
     def method(self) -> Method:
@@ -106,8 +146,8 @@ class Recipe:
             found = ((yield from stage(problem, *found, **params)),)
         return found[0]
 
-    def settle(self, problem: Problem, found: Seed | Ranking) -> Seed | Ranking:
+    def settle(self, found: Seed | Ranking) -> Seed | Ranking:
         """What this method promises to return, also from a search that was stopped while it had only a seed."""
         if self.method.returns == "mask" or isinstance(found, Ranking):
             return found
-        return ranked_by_logits(problem, found)
+        return completed(found)

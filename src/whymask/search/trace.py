@@ -6,7 +6,7 @@ from math import ceil
 
 import numpy as np
 
-from whymask.errors import WhymaskError
+from whymask.errors import WhymaskError, whole
 from whymask.objective import SUFFICIENCY, Bools, Floats, Objective
 from whymask.search.protocol import Ask, Initialiser, Problem, Seed, check_k
 
@@ -32,18 +32,19 @@ def trace(
     """
     n = problem.n
     check_k(k, n)
-    if rounds < 1 or samples < 1:
-        raise WhymaskError(f"TRACE needs at least one round of one sample, not {rounds} of {samples}.")
+    whole("rounds", rounds, 1)
+    whole("samples", samples, 1)
     if not 0 < elite_ratio <= 1 or not 0 <= smoothing <= 1 or not 0 <= update_rate <= 1:
         raise WhymaskError("elite_ratio must lie in (0, 1], smoothing and update_rate in [0, 1].")
     if temperature <= 0 or not 0 < epsilon < 0.5 or logit_bound <= 0:
         raise WhymaskError("temperature and logit_bound must be positive, epsilon in (0, 0.5).")
     objective = Objective.of(init_objective)
     elite_count = ceil(elite_ratio * samples - 1e-9)  # the slack undoes binary rounding: ceil(0.2 * 35) is 7
+    rng = problem.rng()
     logits = [np.zeros(n)]
     best: Seed | None = None
     for _ in range(rounds):
-        masks = gumbel_top_k(logits[-1] / temperature, k, samples, problem.rng)
+        masks = gumbel_top_k(logits[-1] / temperature, k, samples, rng)
         stop_here = best or Seed(masks[0], logits=np.array(logits))
         scores = yield Ask(masks, objective, "init", stop_here)
         top = int(np.argmax(scores))

@@ -1,0 +1,100 @@
+"""explain and replay: a photo, a model and a method in; evidence and its proof out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from whymask.case import Case
+from whymask.errors import WhymaskError
+from whymask.imaging import ImageSource, Resize
+from whymask.masking import Fill
+from whymask.metrics.curves import Curves
+from whymask.models.base import Model
+from whymask.models.registry import load
+from whymask.partition import Regions
+from whymask.results import EvidenceMask, Ordering
+from whymask.search.driver import Progress
+from whymask.search.recipes import Recipe
+
+
+def explain(
+    image: ImageSource,
+    model: Model | str = "efficientnet-lite0",
+    *,
+    method: str | Recipe = "trace",
+    k: int | None = None,
+    target: int | str | None = None,
+    question: str | None = None,
+    regions: Regions = "slico:64",
+    fill: Fill = "black",
+    resize: Resize = "own",
+    seed: int = 0,
+    budget: int | None = None,
+    batch_size: int | None = None,
+    params: Mapping[str, Any] | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> EvidenceMask | Ordering:
+    """Find the regions that are enough for a model's answer.
+
+    Args:
+        image: a path, bytes, a PIL image or an array.
+        model: a model, or the id of one (see `whymask models`).
+        method: a recipe (see `whymask methods`). An initialiser such as "trace" gives an EvidenceMask, a full search
+            such as "trace+greedy" an Ordering.
+        k: size of the mask; by default the model's (8 for classifiers).
+        target: class index or name; by default what the model predicts.
+        question: for models that answer questions.
+        regions: "slico:64", "grid:8x8", a label-map file, a label map (H, W) or masks (m, H, W).
+        fill: what masked regions show: "black", "mean", "blur", "dark_defocus", a colour or an image.
+        resize: "own" (the model's preprocessing) or "squash" (the whole image to the model's square).
+        seed: reaches every random choice, together with the image.
+        budget: the most distinct masked images the search may ask for.
+        batch_size: images per model batch.
+        params: the method's other parameters.
+        progress: called after every batch with a Progress.
+    """
+    if isinstance(model, str):
+        model = load(model)
+    recipe = recipe_for(model, method, k, params)
+    case = Case.of(
+        image, model, target=target, question=question, regions=regions, fill=fill, resize=resize, batch_size=batch_size
+    )
+    return case.search(recipe, [seed], budget=budget, progress=progress)[0]
+
+
+def recipe_for(
+    model: Model, method: str | Recipe, k: int | None = None, params: Mapping[str, Any] | None = None
+) -> Recipe:
+    """The method with its parameters, and with the model's usual mask size where k is not given."""
+    recipe = Recipe(method) if isinstance(method, str) else method
+    chosen = {**recipe.params, **(params or {})}
+    if k is not None:
+        if "k" not in recipe.method.parameters:
+            raise WhymaskError(f"{recipe.name} has no mask size; leave k out, or use a method such as 'trace'.")
+        chosen["k"] = k
+    elif "k" in recipe.method.parameters:
+        chosen.setdefault("k", model.default_k)
+    return Recipe(recipe.name, chosen)
+
+
+def replay(
+    ordering: Ordering, model: Model | str, *, fill: Fill | None = None, batch_size: int | None = None
+) -> Curves:
+    """Insert and delete the regions of an ordering one by one and watch the score.
+
+    Args:
+        ordering: what `explain` returned for a full search; it carries the image and the regions.
+        model: the model it explains, or another one with the same input grid.
+        fill: replay on another fill than the search used, to see whether the evidence carries over.
+        batch_size: images per model batch.
+    """
+    if not isinstance(ordering, Ordering):
+        raise WhymaskError("replay needs an ordering: explain with a full search such as 'trace+greedy'.")
+    if isinstance(model, str):
+        model = load(model)
+    scene = ordering.scene
+    backdrop = scene.fill if fill is None else fill
+    bound = model.bind(scene.canvas, target=ordering.target.index, resize="none", fill=backdrop)
+    case = Case(model, bound, scene.partition, batch_size or model.batch_size, settings={})
+    return case.replay(ordering.order)

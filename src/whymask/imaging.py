@@ -1,0 +1,126 @@
+"""From whatever holds an image to RGB pixels on a model's input grid."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from io import BytesIO
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from whymask.errors import WhymaskError
+
+Canvas: TypeAlias = NDArray[np.uint8]
+"""RGB pixels (H, W, 3)."""
+
+ImageSource: TypeAlias = str | PathLike[str] | bytes | Image.Image | NDArray[Any]
+Resize = Literal["own", "squash", "none"]
+Box: TypeAlias = tuple[float, float, float, float]
+"""Left, top, right, bottom as shares of the image's width and height."""
+
+MAX_PIXELS = 64_000_000
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
+
+
+def load_image(source: ImageSource) -> Image.Image:
+    """An RGB image from a path, bytes, a PIL image or an array (H, W), (H, W, 3) or (H, W, 4).
+
+    Rotates by EXIF, shows transparency on white and scales 16-bit values to 8. A file over 64 megapixels is refused
+    before it is decoded.
+    """
+    if isinstance(source, Image.Image):
+        return _rgb(source)
+    if isinstance(source, np.ndarray):
+        return _rgb(_from_array(source))
+    name = "the image" if isinstance(source, bytes) else str(source)
+    if not isinstance(source, bytes):
+        path = Path(source)
+        if path.is_dir():
+            raise WhymaskError(f"{name} is a directory, not an image.")
+        if not path.is_file():
+            raise WhymaskError(f"there is no file {name}.")
+        source = path.read_bytes()
+    if not source:
+        raise WhymaskError(f"{name} is empty.")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Pillow's own bomb warning: the cap below is ours
+            image = Image.open(BytesIO(source), formats=FORMATS)
+            width, height = image.size
+            if width * height <= MAX_PIXELS:
+                return _rgb(image)
+    except Image.DecompressionBombError as error:
+        raise WhymaskError(f"{name} is too large: {error}.") from None
+    except UnidentifiedImageError:
+        raise WhymaskError(f"{name} is not an image that can be read ({', '.join(FORMATS)}).") from None
+    except (OSError, SyntaxError, ValueError, EOFError) as error:
+        raise WhymaskError(f"{name} is broken and cannot be decoded: {error}.") from None
+    raise WhymaskError(f"{name} has {width * height / 1e6:.0f} megapixels; the limit is {MAX_PIXELS / 1e6:.0f}.")
+
+
+def _rgb(image: Image.Image) -> Image.Image:
+    image = ImageOps.exif_transpose(image)
+    if image.mode.startswith("I") or image.mode == "F":
+        values = np.asarray(image, dtype=np.float64)
+        image = Image.fromarray(np.clip(np.rint(values / 257), 0, 255).astype(np.uint8))
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+    return image.convert("RGB")
+
+
+def _from_array(array: NDArray[Any]) -> Image.Image:
+    if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (3, 4)) or 0 in array.shape:
+        raise WhymaskError(f"an image array has shape (H, W), (H, W, 3) or (H, W, 4), not {array.shape}.")
+    if array.dtype == np.uint16:
+        array = np.rint(array / 257).astype(np.uint8)
+    elif array.dtype.kind == "f":
+        if not (np.isfinite(array).all() and array.min() >= 0 and array.max() <= 1):
+            raise WhymaskError("a floating-point image array must hold values in [0, 1].")
+        array = np.rint(array * 255).astype(np.uint8)
+    elif array.dtype != np.uint8:
+        raise WhymaskError(f"an image array must be uint8, uint16 or floating point, not {array.dtype}.")
+    return Image.fromarray(array)
+
+
+@dataclass(frozen=True)
+class CentreCrop:
+    """A model's geometry: the central square, `share` of the shorter side, brought to (size, size) pixels."""
+
+    size: int
+    share: float = 1.0
+    filter: Image.Resampling = Image.Resampling.BICUBIC
+
+    def place(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
+        """The image on the input grid, and which part of it the model sees.
+
+        "own" is the model's preprocessing, "squash" brings the whole image to the square, "none" expects an image
+        that is on the grid already.
+        """
+        width, height = image.size
+        box: Box = (0.0, 0.0, 1.0, 1.0)
+        if resize == "own":
+            x, y = (self.share * min(width, height) / side / 2 for side in (width, height))
+            box = (0.5 - x, 0.5 - y, 0.5 + x, 0.5 + y)
+        elif resize == "none" and image.size != (self.size, self.size):
+            raise WhymaskError(f"resize='none' needs a {self.size} x {self.size} image, not {width} x {height}.")
+        elif resize not in ("squash", "none"):
+            raise WhymaskError(f"resize is 'own', 'squash' or 'none', not {resize!r}.")
+        if resize == "none":
+            return np.asarray(image), box
+        pixels = (box[0] * width, box[1] * height, box[2] * width, box[3] * height)
+        return np.asarray(image.resize((self.size, self.size), self.filter, box=pixels)), box
+
+
+def see_labels(labels: NDArray[Any], box: Box, shape: tuple[int, int]) -> NDArray[Any]:
+    """A label map over the whole image as it falls on a grid of `shape` that shows `box` of it."""
+    height, width = labels.shape
+    y = (box[1] + (np.arange(shape[0]) + 0.5) / shape[0] * (box[3] - box[1])) * height
+    x = (box[0] + (np.arange(shape[1]) + 0.5) / shape[1] * (box[2] - box[0])) * width
+    rows, cols = np.clip(y.astype(int), 0, height - 1), np.clip(x.astype(int), 0, width - 1)
+    return labels[np.ix_(rows, cols)]

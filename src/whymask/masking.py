@@ -1,0 +1,82 @@
+"""What masked regions are filled with, and composing x_S in batches (Eq. 1)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from PIL import Image, ImageColor, ImageFilter
+
+from whymask.errors import WhymaskError, unknown
+from whymask.imaging import Canvas, ImageSource, load_image
+from whymask.objective import Bools
+
+Fill: TypeAlias = str | tuple[int, int, int] | ImageSource
+"""A name in FILLS, a colour ("#80b0ff", "red", (r, g, b)) or an image."""
+
+FILLS = {
+    "black": "black",
+    "mean": "the image's mean colour",
+    "blur": "the image, strongly blurred",
+    "dark_defocus": "the image, strongly blurred and darkened to a third",
+}
+
+
+def fill_canvas(fill: Fill, canvas: Canvas) -> Canvas:
+    """x_0 of Eq. 1: what shows where `canvas` (H, W, 3) is masked, in the same shape.
+
+    The blurs have a standard deviation of 1/16 of the shorter side. dark_defocus is our reading of a name the paper
+    leaves undefined.
+    """
+    if isinstance(fill, tuple):
+        if len(fill) != 3 or not all(isinstance(v, int) and 0 <= v <= 255 for v in fill):
+            raise WhymaskError(f"a fill colour is three whole numbers from 0 to 255, not {fill}.")
+        return _flat(fill, canvas)
+    if not isinstance(fill, str):
+        return _resized(load_image(fill), canvas)
+    if fill == "mean":
+        return _flat(np.rint(canvas.mean(axis=(0, 1))), canvas)
+    if fill in ("blur", "dark_defocus"):
+        blur = ImageFilter.GaussianBlur(min(canvas.shape[:2]) / 16)
+        blurred = np.asarray(Image.fromarray(canvas).filter(blur))
+        return blurred if fill == "blur" else (blurred // 3)
+    try:
+        return _flat(ImageColor.getrgb(fill)[:3], canvas)
+    except ValueError:
+        if Path(fill).is_file():
+            return _resized(load_image(fill), canvas)
+        raise unknown("fill", fill, [*FILLS, *ImageColor.colormap]) from None
+
+
+def fill_name(fill: Fill) -> str:
+    """How a result's provenance names a fill."""
+    return fill if isinstance(fill, str) else str(fill) if isinstance(fill, tuple) else "image"
+
+
+def _flat(colour: Any, canvas: Canvas) -> Canvas:
+    return np.broadcast_to(np.asarray(colour, dtype=np.uint8), canvas.shape).copy()
+
+
+def _resized(image: Image.Image, canvas: Canvas) -> Canvas:
+    return np.asarray(image.resize((canvas.shape[1], canvas.shape[0]), Image.Resampling.BICUBIC))
+
+
+def compose(rows: Bools, index: Any, x: Any, x0: Any) -> Any:
+    """The masked inputs x_S of a batch of kept sets, on the device where `x` lives.
+
+    Args:
+        rows: (B, n) kept regions.
+        index: region of every element of `x`, broadcastable to it.
+        x: the image in the model's own input layout, an array or a tensor.
+        x0: the fill, of the same shape.
+
+    Returns:
+        (B, *x.shape): x where its region is kept, else x0. Preprocessing that works on each element by itself
+        commutes with this choice, so the result is bit-identical to masking the pixels first.
+    """
+    if isinstance(x, np.ndarray):
+        return np.where(rows[:, index], x, x0)
+    import torch
+
+    return torch.where(torch.from_numpy(rows).to(x.device)[:, index], x, x0)

@@ -1,0 +1,6 @@
+"""Model families: anything that binds an image and then responds to masked inputs in batches."""
+
+from whymask.models.base import Bound, Model, Response, Target
+from whymask.models.registry import MODELS, load
+
+__all__ = ["MODELS", "Bound", "Model", "Response", "Target", "load"]

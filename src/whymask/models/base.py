@@ -1,0 +1,76 @@
+"""What every model family offers: `bind` an image once, then `respond` to masked versions of it in batches."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from whymask.imaging import Box, Canvas, ImageSource, Resize
+from whymask.masking import Fill
+from whymask.objective import Floats
+
+
+@dataclass(frozen=True)
+class Target:
+    """The answer whose score f_y is explained."""
+
+    index: int
+    label: str
+
+
+@dataclass(frozen=True, eq=False)
+class Bound(ABC):
+    """An image on a model's input grid, with the answer to explain."""
+
+    image: Image.Image  # the whole image
+    canvas: Canvas  # (H, W, 3) what the model sees of it
+    fill: Canvas  # (H, W, 3) what it sees where regions are masked
+    box: Box  # the part of the image that is on the canvas
+    target: Target
+    inputs: Any  # the canvas in the model's own layout, on its device
+    fill_inputs: Any  # the fill, likewise
+    key: Hashable  # rows of bounds with equal keys may share a batch
+    probes: int  # forwards spent on finding the target
+
+    @abstractmethod
+    def index(self, labels: NDArray[np.int32]) -> Any:
+        """The region of every element of `inputs` (broadcastable), for a label map (H, W)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Response:
+    """Scores of a batch of masked inputs."""
+
+    score: Floats  # (B,) f_y in [0, 1]
+    top: NDArray[np.int64] | None  # (B,) the answer the model would give, where that is known
+
+
+class Model(Protocol):
+    """A model that can be run forward."""
+
+    name: str
+    fingerprint: str  # equal only for equal weights and preprocessing
+    deterministic: bool
+    batch_size: int  # images a batch, unless the user says otherwise
+    default_k: int
+    settings: dict[str, str]  # device, precision: what else can move a score
+
+    def bind(
+        self,
+        image: ImageSource,
+        *,
+        target: int | str | None = None,
+        question: str | None = None,
+        resize: Resize = "own",
+        fill: Fill = "black",
+    ) -> Bound:
+        """Put the image on the input grid and settle which answer is explained (by default the model's own)."""
+
+    def respond(self, inputs: Any, bounds: Sequence[Bound]) -> Response:
+        """Score masked inputs (B, ...), row i by the target of bounds[i]."""

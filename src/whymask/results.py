@@ -1,0 +1,255 @@
+"""What comes back: evidence masks and orderings that print, save and load themselves."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from os import PathLike
+from pathlib import Path
+from typing import IO, Any, ClassVar
+
+import numpy as np
+from PIL import Image
+
+from whymask.errors import WhymaskError
+from whymask.imaging import Box, Canvas
+from whymask.models.base import Target
+from whymask.objective import Bools, Floats, Ledger
+from whymask.partition import Partition
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """What was explained: the image as the model saw it, its regions, and the answer."""
+
+    photo: Canvas  # (h, w, 3) the whole image, reduced for viewing
+    canvas: Canvas  # (H, W, 3) the part the model saw, on its input grid
+    fill: Canvas  # (H, W, 3) what it saw where regions were masked
+    box: Box  # where the canvas lies on the photo
+    partition: Partition
+    target: Target
+    full_score: float  # score of the whole canvas
+    blank_score: float  # score of the fill alone
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """Common part of masks and orderings."""
+
+    scene: Scene
+    ledger: Ledger
+    provenance: Mapping[str, Any]  # method, parameters, seed, model, partition, versions: how to get this again
+    complete: bool  # False when the budget ended the search
+
+    kind: ClassVar[str]
+
+    @property
+    def target(self) -> Target:
+        """The answer that is explained."""
+        return self.scene.target
+
+    @property
+    def n(self) -> int:
+        """Number of regions of the image."""
+        return self.scene.partition.n
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write everything into one .npz file (arrays and JSON, no pickle); an interrupted save leaves no file."""
+        target = Path(path)
+        if target.suffix != ".npz":
+            target = target.with_name(target.name + ".npz")
+        scene = self.scene
+        arrays: dict[str, Any] = {
+            "photo": scene.photo,
+            "canvas": scene.canvas,
+            "fill": scene.fill,
+            "labels": scene.partition.labels,
+        }
+        header = json.dumps(self.as_dict())
+        with atomic(target) as file:
+            np.savez_compressed(file, header=np.array(header), **arrays)
+        return target
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Any:
+        """The mask or ordering that `save` wrote."""
+        try:
+            with np.load(path, allow_pickle=False) as stored:
+                header = json.loads(str(stored["header"]))
+                arrays = {name: stored[name] for name in ("photo", "canvas", "fill", "labels")}
+        except FileNotFoundError:
+            raise WhymaskError(f"there is no file {path}.") from None
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+            raise WhymaskError(f"{path} is not a saved explanation.") from None
+        if header["schema"] != SCHEMA:
+            raise WhymaskError(f"{path} has schema {header['schema']}; this version reads schema {SCHEMA}.")
+        scene = Scene(
+            photo=arrays["photo"],
+            canvas=arrays["canvas"],
+            fill=arrays["fill"],
+            box=tuple(header["box"]),
+            partition=Partition(arrays["labels"], header["provenance"]["regions"]),
+            target=Target(**header["target"]),
+            full_score=header["full_score"],
+            blank_score=header["blank_score"],
+        )
+        common = {
+            "scene": scene,
+            "ledger": Ledger.from_dict(header["ledger"]),
+            "provenance": header["provenance"],
+            "complete": header["complete"],
+        }
+        kinds: dict[str, type[EvidenceMask | Ordering]] = {"mask": EvidenceMask, "ordering": Ordering}
+        return kinds[header["kind"]]._restore(header, common)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, without the pixels."""
+        return {
+            "schema": SCHEMA,
+            "kind": self.kind,
+            "target": asdict(self.scene.target),
+            "n": self.n,
+            "box": list(self.scene.box),
+            "full_score": self.scene.full_score,
+            "blank_score": self.scene.blank_score,
+            "complete": self.complete,
+            "ledger": self.ledger.as_dict(),
+            "provenance": dict(self.provenance),
+        }
+
+    def _cost(self) -> str:
+        seconds = self.provenance.get("seconds")
+        time = "" if seconds is None else f" in {seconds:.1f} s"
+        stopped = "" if self.complete else " The budget ended the search early."
+        return f"{self.ledger}{time}.{stopped}"
+
+
+@dataclass(frozen=True, eq=False)
+class EvidenceMask(Explanation):
+    """A few regions that are enough for the answer."""
+
+    regions: tuple[int, ...]  # in their internal order where that is known, else ascending
+    ordered: bool
+    score: float  # score of the image that keeps only these regions
+    removed_score: float  # score of the image without them
+
+    kind: ClassVar[str] = "mask"
+
+    @property
+    def chosen(self) -> Bools:
+        """(n,) the regions as a boolean row."""
+        return np.isin(np.arange(self.n), self.regions)
+
+    @property
+    def mask(self) -> Bools:
+        """(H, W) the pixels of the model's grid that are kept."""
+        return self.scene.partition.pixels(self.chosen)
+
+    @property
+    def area(self) -> float:
+        """Share of the grid the regions cover."""
+        return float(self.scene.partition.areas[list(self.regions)].sum())
+
+    @property
+    def share(self) -> float | None:
+        """Kept score over the score of the whole image."""
+        return self.score / self.scene.full_score if self.scene.full_score else None
+
+    def heatmap(self) -> Floats:
+        """(H, W) 1 on the evidence, 0 elsewhere."""
+        return self.mask.astype(np.float64)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, without the pixels."""
+        own = {
+            "regions": list(self.regions),
+            "ordered": self.ordered,
+            "score": self.score,
+            "share": self.share,
+            "removed_score": self.removed_score,
+            "area": self.area,
+        }
+        return super().as_dict() | own
+
+    @classmethod
+    def _restore(cls, header: dict[str, Any], common: dict[str, Any]) -> EvidenceMask:
+        names = ("ordered", "score", "removed_score")
+        return cls(**common, regions=tuple(header["regions"]), **{name: header[name] for name in names})
+
+    def __str__(self) -> str:
+        share = "" if self.share is None else f", {self.share:.0%} of it"
+        return (
+            f"{self.target.label!r} scores {self.scene.full_score:.2f} on the whole image. "
+            f"{len(self.regions)} of {self.n} regions ({', '.join(map(str, self.regions))}), "
+            f"{self.area:.1%} of what the model sees, keep {self.score:.2f}{share}; "
+            f"everything else scores {self.removed_score:.2f}. {self._cost()}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Ordering(Explanation):
+    """All regions, most important first."""
+
+    order: tuple[int, ...]
+    seed: tuple[int, ...]  # the initialiser's mask the ordering grew from, in its internal order; empty without one
+    kept: int  # how many regions of it were placed first (Eq. 5)
+
+    kind: ClassVar[str] = "ordering"
+
+    def top(self, k: int) -> tuple[int, ...]:
+        """The k most important regions."""
+        if not 1 <= k <= self.n:
+            raise WhymaskError(f"k must be between 1 and the number of regions, {self.n}, not {k}.")
+        return self.order[:k]
+
+    @property
+    def areas(self) -> Floats:
+        """(n,) share of the grid that each prefix covers."""
+        return np.cumsum(self.scene.partition.areas[list(self.order)])
+
+    def heatmap(self) -> Floats:
+        """(H, W) from 1 on the first region down to 1/n on the last: rank, not magnitude."""
+        value = np.empty(self.n)
+        value[list(self.order)] = 1 - np.arange(self.n) / self.n
+        return value[self.scene.partition.labels]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, without the pixels."""
+        return super().as_dict() | {"order": list(self.order), "seed_regions": list(self.seed), "kept": self.kept}
+
+    @classmethod
+    def _restore(cls, header: dict[str, Any], common: dict[str, Any]) -> Ordering:
+        return cls(**common, order=tuple(header["order"]), seed=tuple(header["seed_regions"]), kept=header["kept"])
+
+    def __str__(self) -> str:
+        first = ", ".join(map(str, self.order[:8]))
+        return (
+            f"{self.target.label!r} scores {self.scene.full_score:.2f} on the whole image. "
+            f"Its {self.n} regions, most important first: {first}, ... {self._cost()}"
+        )
+
+
+@contextmanager
+def atomic(path: Path) -> Iterator[IO[bytes]]:
+    """A file that appears under its name only when it is complete."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with temporary.open("wb") as file:
+            yield file
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def reduced(image: Image.Image, longest: int = 768) -> Canvas:
+    """A photo small enough to travel with a result."""
+    copy = image.copy()
+    copy.thumbnail((longest, longest), Image.Resampling.LANCZOS)
+    return np.asarray(copy)

@@ -1,0 +1,1 @@
+"""Pictures of results. A view never calls a model."""
