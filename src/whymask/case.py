@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
@@ -14,13 +14,13 @@ import numpy as np
 
 import whymask
 from whymask.imaging import ImageSource, Resize
-from whymask.masking import Fill, compose, fill_name
+from whymask.masking import Fill, compose, fill_name, stack
 from whymask.metrics.curves import Curves
 from whymask.models.base import Bound, Model
 from whymask.objective import SUFF_NECC, SUFFICIENCY, Bools, Floats, Ledger, Objective, Oracle
 from whymask.partition import Partition, Regions, partition
 from whymask.results import EvidenceMask, Ordering, Scene, reduced
-from whymask.search.driver import Part, Progress, Search, SearchResult, drive, in_batches
+from whymask.search.driver import Part, Progress, RespondMany, Search, SearchResult, drive, in_batches
 from whymask.search.protocol import Problem
 from whymask.search.recipes import Recipe
 
@@ -38,7 +38,6 @@ class Case:
     batch_size: int
     settings: dict[str, Any]  # resize, fill: what else the provenance tells
     known: dict[bytes, float] = field(default_factory=dict)
-    forward_seconds: float = 0.0
 
     @classmethod
     def of(
@@ -67,22 +66,18 @@ class Case:
         """The masked inputs (B, ...) of kept sets (B, n)."""
         return compose(rows, self._index, self.bound.inputs, self.bound.fill_inputs)
 
-    def respond(self, parts: Sequence[Part]) -> list[Floats]:
-        """One model batch for the driver; every part is about this case."""
-        rows = np.concatenate([rows for _, rows in parts])
-        inputs = self.inputs(rows)
-        start = time.perf_counter()
-        scores = self.model.respond(inputs, [self.bound] * len(rows)).score
-        self.forward_seconds += time.perf_counter() - start
-        return np.split(scores, np.cumsum([len(rows) for _, rows in parts])[:-1])
-
     def ask(self, rows: Bools, objective: Objective = SUFFICIENCY) -> tuple[Floats, int]:
         """Responses (sides, B) outside a search, and how many images had to be sent for them."""
         question = Oracle(self.known).open(rows, objective, "probe")
-        responses = in_batches([(0, question.send)], self.respond, self.batch_size)[0]
+        responses = in_batches([(0, question.send)], responder([self]), self.batch_size)[0]
         self.known.update(zip(question.send_keys, responses.tolist(), strict=True))
         values = np.array([self.known[key] for key in question.keys])
         return values.reshape(len(objective.sides), -1), len(question.send)
+
+    def problem(self, seed: int) -> Problem:
+        """What a search may know of this case; its random choices depend on the seed and the picture."""
+        picture = int.from_bytes(hashlib.sha256(self.bound.canvas.tobytes()).digest()[:8])
+        return Problem(self.partition.n, (seed, picture), self.partition.centroids, self.partition.areas)
 
     def search(
         self,
@@ -93,23 +88,14 @@ class Case:
         progress: Callable[[Progress], None] | None = None,
     ) -> list[EvidenceMask | Ordering]:
         """Run a recipe once per seed, all of them together; a result per seed."""
-        start, forwards_before = time.perf_counter(), self.forward_seconds
-        picture = int.from_bytes(hashlib.sha256(self.bound.canvas.tobytes()).digest()[:8])
-        searches = []
-        for seed in seeds:
-            problem = Problem(
-                n=self.partition.n,
-                seed=(seed, picture),
-                centroids=self.partition.centroids,
-                areas=self.partition.areas,
-            )
-            searches.append(Search(recipe, problem, budget=budget, oracle=Oracle(self.known), progress=progress))
-        found = dict(drive(searches, self.respond, batch_size=self.batch_size))
-        spent = {
-            "seconds": time.perf_counter() - start,
-            "forward_seconds": self.forward_seconds - forwards_before,
-        }
-        return [self._result(found[i], self._provenance(recipe, seed) | spent) for i, seed in enumerate(seeds)]
+        start = time.perf_counter()
+        searches = [
+            Search(recipe, self.problem(seed), budget=budget, oracle=Oracle(self.known), progress=progress)
+            for seed in seeds
+        ]
+        found = dict(drive(searches, responder([self] * len(searches)), batch_size=self.batch_size))
+        spent = {"seconds": time.perf_counter() - start}
+        return [self.result(found[i], self.provenance(recipe, seed) | spent) for i, seed in enumerate(seeds)]
 
     def replay(self, order: Sequence[int]) -> Curves:
         """Insertion and deletion curves of an ordering; what is known is not sent again."""
@@ -119,7 +105,8 @@ class Case:
         (insertion, deletion), sent = self.ask(prefixes, SUFF_NECC)
         return Curves(np.cumsum(self.partition.areas[list(order)]), insertion, deletion, forwards=sent)
 
-    def _result(self, found: SearchResult, provenance: dict[str, Any]) -> EvidenceMask | Ordering:
+    def result(self, found: SearchResult, provenance: dict[str, Any]) -> EvidenceMask | Ordering:
+        """What a search found, as a user sees it: with the picture and its reference scores."""
         whole = np.ones(self.partition.n, dtype=bool)
         rows = [whole, ~whole]
         if found.order is None and found.mask is not None:
@@ -156,7 +143,8 @@ class Case:
             removed_score=float(own[1]),
         )
 
-    def _provenance(self, recipe: Recipe, seed: int) -> dict[str, Any]:
+    def provenance(self, recipe: Recipe, seed: int) -> dict[str, Any]:
+        """Everything needed to get a result again."""
         parameters = recipe.method.parameters | dict(recipe.params)
         return {
             "method": recipe.name,
@@ -176,6 +164,26 @@ class Case:
                 **{name: version(name) for name in ("numpy", "scikit-image", "scikit-learn", "torch")},
             },
         }
+
+
+def responder(cases: Sequence[Case]) -> RespondMany:
+    """Answers the driver's batches: part i is about cases[i], and rows that fit together share a forward."""
+
+    def respond(parts: Sequence[Part]) -> list[Floats]:
+        answers: list[Floats] = [np.empty(0)] * len(parts)
+        by_key: dict[Hashable, list[int]] = {}
+        for i, (number, _) in enumerate(parts):
+            by_key.setdefault(cases[number].bound.key, []).append(i)
+        for together in by_key.values():
+            inputs = stack([cases[parts[i][0]].inputs(parts[i][1]) for i in together])
+            bounds = [cases[parts[i][0]].bound for i in together for _ in parts[i][1]]
+            scores = cases[parts[together[0]][0]].model.respond(inputs, bounds).score
+            ends = np.cumsum([len(parts[i][1]) for i in together])
+            for i, piece in zip(together, np.split(scores, ends[:-1]), strict=True):
+                answers[i] = piece
+        return answers
+
+    return respond
 
 
 def _plain(value: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -80,3 +81,14 @@ def compose(rows: Bools, index: Any, x: Any, x0: Any) -> Any:
     import torch
 
     return torch.where(torch.from_numpy(rows).to(x.device)[:, index], x, x0)
+
+
+def stack(batches: Sequence[Any]) -> Any:
+    """Composed inputs of several images as one batch."""
+    if len(batches) == 1:
+        return batches[0]
+    if isinstance(batches[0], np.ndarray):
+        return np.concatenate(batches)
+    import torch
+
+    return torch.cat(list(batches))
