@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: install test clean
+.PHONY: install demo test clean
 
 install: $(STAMP)
 
@@ -12,6 +12,9 @@ $(STAMP): pyproject.toml constraints.txt Makefile
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,lite]"
 	touch $(STAMP)
+
+demo: install
+	$(BIN)/whymask explain "$$($(BIN)/python -c 'from skimage.data import data_dir; print(data_dir)')/camera.png"
 
 test: install
 	$(BIN)/ruff check .

@@ -1,6 +1,6 @@
-"""What the driver itself costs a step: greedy at n = 64, so 64 candidates, both sides, and no model.
+"""What a step costs beside the model: n = 64, so up to 64 candidates, and a model that answers in no time.
 
-A step is everything between two answers of the model: the search, the cache, the ledger, the checks.
+A step is everything around one answer of the model: the search, the cache, the ledger, batching and the checks.
 Run: python benchmarks/driver.py
 """
 
@@ -9,32 +9,32 @@ from statistics import median
 
 import numpy as np
 
-from whymask.search import Problem, Recipe, Search
+from whymask.search import run
 
 N = 64
+ANSWERS = np.random.default_rng(0).random(10 * N)
 
 
-def steps(recipe: str) -> list[tuple[int, float]]:
-    """(images asked for, seconds) of each step of one search whose model answers in no time."""
-    search = Search(Recipe(recipe), Problem(N))
-    timed = []
-    while search.result is None:
-        responses = np.random.default_rng(len(timed)).random(len(search.question.send))
-        asked = len(search.question.keys)
-        start = time.perf_counter()
-        search.answer(responses)
-        timed.append((asked, time.perf_counter() - start))
-    return timed
+def steps(recipe: str) -> list[float]:
+    """Seconds before the first answer of the model, then between one and the next, then after the last."""
+    ticks = []
+
+    def respond(rows):
+        ticks.append(time.perf_counter())
+        return ANSWERS[: len(rows)]
+
+    start = time.perf_counter()
+    run(recipe, respond, N)
+    return np.diff([start, *ticks, time.perf_counter()]).tolist()
 
 
 if __name__ == "__main__":
+    print("| search | start | first step (greedy: 64 candidates, both sides) | median step | whole search |")
+    print("|---|---|---|---|---|")
     for recipe in ("greedy", "phasewin", "trace"):
-        runs = [steps(recipe) for _ in range(20)]
-        first = median(run[0][1] for run in runs)
-        typical = median(seconds for run in runs for _, seconds in run)
-        images = sum(asked for asked, _ in runs[0])
-        total = median(sum(seconds for _, seconds in run) for run in runs)
-        print(
-            f"{recipe:9} first step {first * 1e3:.3f} ms ({runs[0][0][0]} images), median step {typical * 1e3:.3f} ms, "
-            f"whole search {total * 1e3:.1f} ms ({total / images * 1e6:.2f} us an image)"
-        )
+        runs = [steps(recipe) for _ in range(30)]
+        start, first = median(one[0] for one in runs), median(one[1] for one in runs)
+        typical = median(seconds for one in runs for seconds in one)
+        total = median(sum(one) for one in runs)
+        times = " | ".join(f"{seconds * 1e3:.2f} ms" for seconds in (start, first, typical, total))
+        print(f"| {recipe} | {times} |")

@@ -98,7 +98,8 @@ if __name__ == "__main__":
     parser.add_argument("--out", type=Path, default=Path("docs/results"))
     options = parser.parse_args()
     if not options.photos.is_dir():
-        sys.exit(f"skipped: there are no photos in {options.photos}.")
+        print(f"skipped: there is no folder {options.photos}.")
+        sys.exit()
     model = whymask.load(options.model, device=options.device, dtype=options.dtype)
     batch_size = options.batch_size or model.batch_size
     started = time.perf_counter()
@@ -116,6 +117,7 @@ if __name__ == "__main__":
             case.known.clear()
         print(f"{start + len(group)} photos after {time.perf_counter() - started:.0f} s", flush=True)
         settings = (
+            f"# The paper's six orderings\n\n`python {' '.join(sys.argv)}`\n\n"
             f"{options.model}, {len(records['greedy'])} correctly classified photos, its own preprocessing, slico:64 "
             f"(mean n {np.mean([r['n'] for r in records['greedy']]):.1f}), black fill, seed 0, {options.dtype}, "
             "paper defaults (PhaseWin without annealing, complete internal ordering). "

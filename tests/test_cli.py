@@ -1,10 +1,17 @@
 import json
+import signal
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+from PIL import Image
+from skimage.data import data_dir
 
 import whymask
+from test_imaging import bomb
+from whymask.models.efficientnet_lite import installed
+from whymask.results import Explanation
 from whymask.search import METHODS
 from whymask.theory import paper_tables
 
@@ -50,3 +57,104 @@ def test_import_is_light(module):
     code = f"import sys, {module}; print([name for name in {heavy} if name in sys.modules])"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "[]"
+
+
+lite = pytest.mark.skipif(not installed("efficientnet-lite0"), reason="the weights are not installed: whymask[lite]")
+CAMERA = f"{data_dir}/camera.png"
+
+
+@lite
+def test_explain_a_photo(tmp_path):
+    answer = whymask_command("explain", CAMERA, "--out", str(tmp_path / "out"))
+    assert answer.returncode == 0, answer.stderr
+    first, picture = answer.stdout.splitlines()
+    assert first.startswith("'tripod' scores 0.9")
+    assert "8 of 64 regions" in first
+    assert picture == f"Picture: {tmp_path}/out/camera-trace.png"
+    with Image.open(tmp_path / "out" / "camera-trace.png") as image:
+        assert image.width > 1000
+    evidence = Explanation.load(tmp_path / "out" / "camera-trace.npz")
+    assert evidence.share > 0.8
+    assert evidence.area < 0.15
+    assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["camera-trace.npz", "camera-trace.png"]
+
+
+@lite
+def test_explain_json_with_every_flag(tmp_path):
+    np.save(tmp_path / "labels.npy", np.arange(512)[:, None] // 128 * 4 + np.arange(512) // 128)
+    answer = whymask_command(
+        "explain", CAMERA, "--model", "efficientnet-lite0", "--target", "tripod", "--method", "trace+greedy",
+        "--k", "3", "--regions", str(tmp_path / "labels.npy"), "--fill", "mean", "--resize", "squash", "--seed", "5",
+        "--seeds", "2",
+        "--budget", "60", "--device", "cpu", "--dtype", "fp32", "--batch-size", "8", "--out", str(tmp_path), "--json",
+        "--quiet",
+    )  # fmt: skip
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stderr == ""
+    report = json.loads(answer.stdout)
+    assert report["kind"] == "ordering"
+    assert sorted(report["order"]) == list(range(16))
+    assert report["ledger"]["mec"] <= 60
+    assert report["provenance"]["seed"] == 5
+    assert report["provenance"]["fill"] == "mean"
+    assert 0 <= report["curves"]["insertion_auc"] <= 1
+    assert set(report["recurrence"].values()) <= {0.5, 1.0}
+    assert not report["complete"]
+
+
+@lite
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["missing.png"], "there is no file missing.png"),
+        (["."], "is a directory"),
+        (["empty.png"], "is empty"),
+        (["text.png"], "is not an image"),
+        (["cut.png"], "broken"),
+        (["bomb.png"], "more than 64 megapixels"),
+        ([CAMERA, "--k", "65"], "k must be between 1 and the number of regions, 64"),
+        ([CAMERA, "--k", "0"], "k must be between 1"),
+        ([CAMERA, "--method", "trase"], "did you mean 'trace'"),
+        ([CAMERA, "--target", "tripodd"], "did you mean 'tripod'"),
+        ([CAMERA, "--model", "efficientnet-light0"], "did you mean 'efficientnet-lite0'"),
+        ([CAMERA, "--fill", "blck"], "did you mean 'black'"),
+        ([CAMERA, "--regions", "labels.npy"], "the label map has shape (3, 3)"),
+        ([CAMERA, "--resize", "crop"], "resize is 'own', 'squash'"),
+        ([CAMERA, "--device", "cuda:77"], "not available"),
+        ([CAMERA, "--out", "text.png/x", "--budget", "0"], "cannot write"),
+        ([CAMERA, "--seeds", "0"], "--seeds must be at least 1"),
+    ],
+)
+def test_mistakes_are_one_sentence_and_exit_code_2(tmp_path, monkeypatch, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty.png").touch()
+    (tmp_path / "text.png").write_text("just text")
+    (tmp_path / "bomb.png").write_bytes(bomb())
+    with open(CAMERA, "rb") as whole:
+        (tmp_path / "cut.png").write_bytes(whole.read(2000))
+    np.save(tmp_path / "labels.npy", np.eye(3, dtype=int))
+    answer = whymask_command("explain", *arguments)
+    assert answer.returncode == 2
+    assert answer.stdout == ""
+    assert answer.stderr.startswith("whymask: ")
+    assert words in answer.stderr
+    assert len(answer.stderr.splitlines()) == 1
+
+
+@lite
+def test_an_interrupt_leaves_no_file_and_no_traceback(tmp_path):
+    command = [sys.executable, "-m", "whymask", "explain", CAMERA, "--method", "greedy", "--out", str(tmp_path / "out")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(8)  # Greedy's 4160 forwards take much longer
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_models():
+    listed = json.loads(whymask_command("models", "--json").stdout)["models"]
+    assert [model["name"] for model in listed][:1] == ["efficientnet-lite0"]
+    assert "efficientnet-lite2" in whymask_command("models").stdout

@@ -60,4 +60,4 @@ def test_ledger_prints_and_survives_json():
     assert "none" in str(Ledger())
     ledger.add("probe", "suff", 4, 3)
     assert (ledger.nominal, ledger.mec) == (170, 167)  # counted apart
-    assert str(ledger).endswith(", apart from probe 3")
+    assert str(ledger).endswith("), plus 3 to probe")

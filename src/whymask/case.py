@@ -19,7 +19,7 @@ from whymask.metrics.curves import Curves
 from whymask.models.base import Bound, Model
 from whymask.objective import SUFF_NECC, SUFFICIENCY, Bools, Floats, Ledger, Objective, Oracle
 from whymask.partition import Partition, Regions, partition
-from whymask.results import EvidenceMask, Ordering, Scene, reduced
+from whymask.results import EvidenceMask, Ordering, Scene, viewable
 from whymask.search.driver import Part, Progress, RespondMany, Search, SearchResult, drive, in_batches
 from whymask.search.protocol import Problem
 from whymask.search.recipes import Recipe
@@ -115,7 +115,7 @@ class Case:
         ledger = Ledger(dict(found.ledger.entries))
         ledger.add("probe", "suff", len(rows) + self.bound.probes, sent + self.bound.probes)
         scene = Scene(
-            photo=reduced(self.bound.image),
+            photo=viewable(self.bound.image),
             canvas=self.bound.canvas,
             fill=self.bound.fill,
             box=self.bound.box,

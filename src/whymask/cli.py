@@ -62,16 +62,20 @@ def explain(
 
     from whymask.api import recipe_for
     from whymask.case import Case
+    from whymask.imaging import load_image
     from whymask.metrics.overlap import recurrence
     from whymask.models import load
     from whymask.results import Ordering
+    from whymask.search import Recipe
     from whymask.views.figure import mask_figure, ordering_figure, save_figure
 
     if seeds < 1:
         raise WhymaskError(f"--seeds must be at least 1, not {seeds}.")
+    Recipe(method)  # what can be refused is refused before a model is loaded
+    picture = load_image(image)
     loaded = load(model, device=device, dtype=dtype)
     recipe = recipe_for(loaded, method, k)
-    case = Case.of(image, loaded, target=target, regions=regions, fill=fill, resize=resize, batch_size=batch_size)  # type: ignore[arg-type]
+    case = Case.of(picture, loaded, target=target, regions=regions, fill=fill, resize=resize, batch_size=batch_size)  # type: ignore[arg-type]
     expected = seeds * min(recipe.estimate(case.partition.n), budget or sys.maxsize)
     # On a terminal only, and on stderr: stdout is for the answer.
     with tqdm(total=expected, unit="forward", file=sys.stderr, disable=quiet or None, leave=False) as bar:

@@ -51,16 +51,15 @@ def load_image(source: ImageSource) -> Image.Image:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow's own bomb warning: the cap below is ours
             image = Image.open(BytesIO(source), formats=FORMATS)
-            width, height = image.size
-            if width * height <= MAX_PIXELS:
+            if image.width * image.height <= MAX_PIXELS:
                 return _rgb(image)
-    except Image.DecompressionBombError as error:
-        raise WhymaskError(f"{name} is too large: {error}.") from None
+    except Image.DecompressionBombError:
+        pass
     except UnidentifiedImageError:
         raise WhymaskError(f"{name} is not an image that can be read ({', '.join(FORMATS)}).") from None
     except (OSError, SyntaxError, ValueError, EOFError) as error:
         raise WhymaskError(f"{name} is broken and cannot be decoded: {error}.") from None
-    raise WhymaskError(f"{name} has {width * height / 1e6:.0f} megapixels; the limit is {MAX_PIXELS / 1e6:.0f}.")
+    raise WhymaskError(f"{name} has more than {MAX_PIXELS / 1e6:.0f} megapixels; reduce it first.")
 
 
 def _rgb(image: Image.Image) -> Image.Image:

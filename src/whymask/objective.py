@@ -127,9 +127,8 @@ class Ledger:
     def __str__(self) -> str:
         stages = dict.fromkeys(stage for stage, _ in self.entries)
         search = ", ".join(f"{stage} {self.stage(stage)[1]}" for stage in stages if stage not in APART)
-        apart = ", ".join(f"{stage} {self.stage(stage)[1]}" for stage in stages if stage in APART)
-        text = f"{self.mec} forwards ({search or 'none'}; {self.nominal} without a cache)"
-        return f"{text}, apart from {apart}" if apart else text
+        apart = "".join(f", plus {self.stage(stage)[1]} to {stage}" for stage in stages if stage in APART)
+        return f"{self.mec} forwards ({search or 'none'}; {self.nominal} without a cache){apart}"
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,7 @@ def _read_labels(path: Path) -> NDArray[Any]:
         if path.suffix == ".npy":
             return np.asarray(np.load(path, allow_pickle=False))
         return np.asarray(Image.open(path, formats=("PNG",)))
-    except (UnidentifiedImageError, OSError, ValueError, EOFError):
+    except (UnidentifiedImageError, Image.DecompressionBombError, OSError, ValueError, EOFError):
         raise WhymaskError(f"{path} is not a label map: use an 8- or 16-bit PNG or a .npy file.") from None
 
 

@@ -6,7 +6,7 @@ import json
 import os
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from os import PathLike
 from pathlib import Path
@@ -28,7 +28,7 @@ SCHEMA = 1
 class Scene:
     """What was explained: the image as the model saw it, its regions, and the answer."""
 
-    photo: Canvas  # (h, w, 3) the whole image, reduced for viewing
+    photo: Canvas  # (h, w, 3) the whole image, at a size for viewing
     canvas: Canvas  # (H, W, 3) the part the model saw, on its input grid
     fill: Canvas  # (H, W, 3) what it saw where regions were masked
     box: Box  # where the canvas lies on the photo
@@ -127,7 +127,7 @@ class Explanation:
         seconds = self.provenance.get("seconds")
         time = "" if seconds is None else f" in {seconds:.1f} s"
         stopped = "" if self.complete else " The budget ended the search early."
-        return f"{self.ledger}{time}.{stopped}"
+        return f"It took {self.ledger}{time}.{stopped}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,18 +238,23 @@ class Ordering(Explanation):
 @contextmanager
 def atomic(path: Path) -> Iterator[IO[bytes]]:
     """A file that appears under its name only when it is complete."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("wb") as file:
             yield file
         temporary.replace(path)
+    except OSError as error:
+        raise WhymaskError(f"cannot write {path}: {error.strerror}.") from None
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
-def reduced(image: Image.Image, longest: int = 768) -> Canvas:
-    """A photo small enough to travel with a result."""
-    copy = image.copy()
-    copy.thumbnail((longest, longest), Image.Resampling.LANCZOS)
-    return np.asarray(copy)
+def viewable(image: Image.Image, least: int = 256, most: int = 768) -> Canvas:
+    """The photo at a size for viewing: small enough to travel with a result, large enough for outlines."""
+    longest = max(image.size)
+    scale = least / longest if longest < least else min(1.0, most / longest)
+    size = (max(2, round(image.width * scale)), max(2, round(image.height * scale)))
+    kind = Image.Resampling.LANCZOS if scale < 1 else Image.Resampling.NEAREST
+    return np.asarray(image.resize(size, kind))

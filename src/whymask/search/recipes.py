@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from math import isfinite
 from numbers import Integral, Real
 from typing import Any
@@ -68,6 +69,7 @@ def _methods() -> dict[str, Method]:
     return {method.name: method for method in methods}
 
 
+@cache
 def keywords(stage: StageFunction) -> dict[str, Any]:
     """The parameters a stage takes and their defaults; no two stages of a method share a name."""
     parameters = inspect.signature(stage).parameters.values()

@@ -1,0 +1,48 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import auc
+
+from whymask import Curves, WhymaskError
+
+EXAMPLE = Curves(np.array([0.25, 0.5, 0.75, 1.0]), np.array([0.2, 0.8, 0.9, 0.7]), np.array([0.6, 0.3, 0.2, 0.1]))
+
+
+def test_worked_example():
+    assert EXAMPLE.insertion_auc == pytest.approx(0.575, abs=1e-12)
+    assert EXAMPLE.deletion_auc == pytest.approx(0.375, abs=1e-12)
+    assert EXAMPLE.high == 0.9
+    assert EXAMPLE.best(0.3) == 0.2
+    assert EXAMPLE.best(0.5) == 0.8
+    assert EXAMPLE.at(0.5) == pytest.approx(0.8)
+    assert EXAMPLE.at(0.3) == pytest.approx(0.2 + 0.6 * 0.2)
+    assert EXAMPLE.at(0) == 0.1
+
+
+@given(st.integers(1, 40), st.integers(0, 10**6))
+def test_agrees_with_an_independent_auc(n, seed):
+    rng = np.random.default_rng(seed)
+    areas = np.cumsum(rng.dirichlet(np.ones(n)))
+    areas[-1] = 1
+    insertion, deletion = rng.random((2, n))
+    curves = Curves(areas, insertion, deletion)
+    x = np.concatenate([[0], areas])
+    assert curves.insertion_auc == pytest.approx(auc(x, [deletion[-1], *insertion]), abs=1e-12)
+    assert curves.deletion_auc == pytest.approx(auc(1 - x, [insertion[-1], *deletion]), abs=1e-12)
+    assert curves.high == max(deletion[-1], *insertion)
+    reached = [i for a, i in zip(areas, insertion, strict=True) if a <= 0.3]
+    assert curves.best(0.3) == (max(reached) if reached else insertion[0])
+
+
+def test_high_counts_the_empty_image_but_best_does_not():
+    curves = Curves(np.array([0.5, 1.0]), np.array([0.1, 0.2]), np.array([0.3, 0.9]))
+    assert curves.high == 0.9
+    assert curves.best(1.0) == 0.2
+
+
+def test_names_its_protocols_and_prints():
+    assert set(EXAMPLE.as_dict()) == {"insertion_auc", "deletion_auc", "best@30", "best@50", "at@30", "at@50", "high"}
+    assert "insertion AUC 0.575" in str(EXAMPLE)
+    with pytest.raises(WhymaskError, match="one length"):
+        Curves(np.ones(2), np.ones(3), np.ones(2))

@@ -1,0 +1,49 @@
+import numpy as np
+import pytest
+from skimage.data import data_dir
+
+import whymask
+from whymask import WhymaskError
+from whymask.models import MODELS
+from whymask.models.efficientnet_lite import SIZES, installed
+
+missing = [name for name in SIZES if not installed(name)]
+pytestmark = pytest.mark.skipif(bool(missing), reason=f"the weights of {missing} are not installed: whymask[lite]")
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_classifies_photos(name):
+    model = whymask.load(name)
+    assert len(model.labels) == len(set(model.labels)) == 1000
+    coffee = model.bind(f"{data_dir}/coffee.png")
+    assert coffee.target.label == "espresso"
+    assert coffee.canvas.shape == (SIZES[name], SIZES[name], 3)
+    assert model.respond(coffee.inputs[None], [coffee]).score[0] > 0.5
+
+
+def test_class_names():
+    model = whymask.load("efficientnet-lite0")
+    assert model.labels[281] == "tabby"
+    for name in ("tabby", "tabby cat", "Tabby"):
+        assert model.resolve(name) == 281
+    assert model.labels[134] != model.labels[517]  # two cranes
+    with pytest.raises(WhymaskError, match="did you mean 'goldfish'"):
+        model.resolve("goldfsh")
+
+
+def test_inputs_are_as_the_weights_expect():
+    model = whymask.load("efficientnet-lite0")
+    image = np.zeros((300, 300, 3), dtype=np.uint8)
+    image[..., 0], image[..., 1] = 127, 255
+    inputs = model.bind(image, target=0).inputs
+    np.testing.assert_array_equal(inputs[:, 0, 0].numpy(), [0.0, 1.0, np.float32(-127 / 128)])
+
+
+def test_registry():
+    assert all(entry.installed for entry in MODELS.values())
+    with pytest.raises(WhymaskError, match="did you mean 'efficientnet-lite0'"):
+        whymask.load("eficientnet-lite0")
+
+
+def test_fingerprints_tell_models_apart():
+    assert whymask.load("efficientnet-lite0").fingerprint != whymask.load("efficientnet-lite1").fingerprint

@@ -1,0 +1,162 @@
+import json
+
+import numpy as np
+import pytest
+
+import whymask
+from models.tiny import lit, quadrants
+from whymask import EvidenceMask, Ordering, WhymaskError
+from whymask.results import Explanation, atomic
+
+TOP_LEFT = {0, 1, 4, 5}
+
+
+def explain(**options):
+    options = {"regions": "grid:4x4", "k": 4, **options}
+    return whymask.explain(options.pop("image", lit(0)), options.pop("model", quadrants()), **options)
+
+
+def test_finds_the_quadrant_that_decides():
+    evidence = explain(params={"rounds": 10})
+    assert isinstance(evidence, EvidenceMask)
+    assert set(evidence.regions) == TOP_LEFT
+    assert evidence.target.label == "top left"
+    assert evidence.area == 0.25
+    assert evidence.score > evidence.scene.full_score > evidence.removed_score
+    assert evidence.scene.blank_score == pytest.approx(0.25)
+    assert evidence.share == evidence.score / evidence.scene.full_score
+    np.testing.assert_array_equal(evidence.mask, np.add.outer(np.arange(32) >= 16, np.arange(32) >= 16) == 0)
+    np.testing.assert_array_equal(evidence.heatmap(), evidence.mask.astype(float))
+    assert evidence.ledger.nominal == 320
+    assert evidence.ledger.stage("probe") == (5, 4)  # prediction, full, blank, removed; the mask itself is known
+
+
+def test_orders_the_quadrant_first():
+    ranking = explain(method="greedy", k=None)
+    assert isinstance(ranking, Ordering)
+    assert set(ranking.top(4)) == TOP_LEFT
+    assert ranking.ledger.nominal == 16 * 17
+    heat = ranking.heatmap()
+    assert heat.max() == 1
+    assert heat.min() == 1 / 16
+    assert heat[:16, :16].min() > heat[16:, 16:].max()
+    assert ranking.areas[-1] == pytest.approx(1)
+    with pytest.raises(WhymaskError, match="k must be between"):
+        ranking.top(17)
+
+
+def test_replay():
+    model = quadrants()
+    ranking = explain(model=model, method="trace+greedy")
+    curves = whymask.replay(ranking, model)
+    assert curves.forwards == 32
+    assert curves.insertion_auc > 0.5 > curves.deletion_auc
+    assert curves.insertion_curve[-1] == pytest.approx(ranking.scene.full_score)
+    backwards = type(ranking)(**{**ranking.__dict__, "order": ranking.order[::-1]})
+    assert whymask.replay(backwards, model).insertion_auc < curves.insertion_auc
+    other = whymask.replay(ranking, model, fill="blur")
+    assert other.insertion_curve[0] != curves.insertion_curve[0]
+    with pytest.raises(WhymaskError, match="replay needs an ordering"):
+        whymask.replay(explain(model=model), model)
+
+
+@pytest.mark.parametrize("method", ["trace", "trace+order", "copair", "greedy", "trace+greedy", "trace-seed"])
+def test_saved_is_loaded(tmp_path, method):
+    k = None if method in ("copair", "greedy") else 4
+    result = explain(method=method, k=k, image=lit(0, 50), model=quadrants(share=0.8))
+    path = result.save(tmp_path / "some.folder" / "result")
+    assert path == tmp_path / "some.folder" / "result.npz"
+    loaded = Explanation.load(path)
+    assert type(loaded) is type(result)
+    assert json.dumps(loaded.as_dict()) == json.dumps(result.as_dict())
+    assert str(loaded) == str(result)
+    for name in ("photo", "canvas", "fill"):
+        np.testing.assert_array_equal(getattr(loaded.scene, name), getattr(result.scene, name))
+    np.testing.assert_array_equal(loaded.scene.partition.labels, result.scene.partition.labels)
+    assert loaded.scene.box == result.scene.box
+    np.testing.assert_array_equal(loaded.heatmap(), result.heatmap())
+    assert [file.name for file in path.parent.iterdir()] == ["result.npz"]
+
+
+def test_what_is_no_result_is_refused(tmp_path):
+    (tmp_path / "a.npz").write_bytes(b"nothing")
+    np.savez(tmp_path / "b.npz", x=np.ones(3))
+    for name in ("a.npz", "b.npz"):
+        with pytest.raises(WhymaskError, match="is not a saved explanation"):
+            Explanation.load(tmp_path / name)
+    with pytest.raises(WhymaskError, match="no file"):
+        Explanation.load(tmp_path / "c.npz")
+
+
+def test_an_interrupted_write_leaves_no_file(tmp_path):
+    def write():
+        with atomic(tmp_path / "x.npz") as file:
+            file.write(b"half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_provenance_says_how_to_get_it_again():
+    first = explain(seed=3, fill="blur", resize="squash", params={"rounds": 2}, batch_size=5)
+    how = first.provenance
+    assert (how["method"], how["seed"], how["fill"], how["resize"]) == ("trace", 3, "blur", "squash")
+    assert (how["batch_size"], how["device"], how["dtype"], how["regions"]) == (5, "cpu", "fp32", "grid:4x4")
+    assert how["parameters"]["rounds"] == 2
+    assert how["parameters"]["k"] == 4
+    assert how["versions"]["whymask"] == whymask.__version__
+    again = explain(seed=how["seed"], fill=how["fill"], resize=how["resize"], params=how["parameters"])
+    assert again.regions == first.regions
+
+
+def test_a_budget_stops_early_and_says_so():
+    stopped = explain(budget=40)
+    assert not stopped.complete
+    assert stopped.ledger.mec <= 40
+    assert "budget ended the search" in str(stopped)
+    assert 0 <= explain(budget=0).score <= 1
+
+
+def test_k_is_the_models_unless_given():
+    assert len(explain(k=None, regions="grid:4x4").regions) == quadrants().default_k
+    assert len(explain(k=None, params={"k": 2}).regions) == 2
+    with pytest.raises(WhymaskError, match="has no mask size"):
+        explain(method="greedy")
+    with pytest.raises(WhymaskError, match="number of regions, 16"):
+        explain(k=17)
+
+
+@pytest.mark.parametrize(
+    "image",
+    [np.full((1, 1, 3), 9, np.uint8), np.full((40, 40, 3), 77, np.uint8), np.zeros((3, 500, 3), np.uint8), np.eye(30)],
+)
+def test_odd_images_work(image):
+    for regions in ("slico:64", "grid:4x4"):
+        result = explain(image=image, regions=regions)
+        assert len(result.regions) == 4
+        assert 0 <= result.score <= 1
+
+
+def test_evidence_of_a_given_label_map_and_another_target():
+    labels = np.arange(64)[:, None] // 32 * 2 + np.arange(64) // 32
+    found = explain(image=lit(0, 64), regions=labels, target="bottom right", k=1)
+    assert found.n == 4
+    assert found.regions == (3,)
+    masks = np.stack([labels == value for value in (3, 0)])
+    assert explain(image=lit(0, 64), regions=masks, target=3, k=1).regions == (0,)
+
+
+def test_prints_what_matters():
+    evidence = explain(params={"rounds": 10})
+    for words in ("'top left' scores", "4 of 16 regions (0, 1, 4, 5)", "25.0%", "forwards", "to probe in"):
+        assert words in str(evidence)
+    assert "most important first" in str(explain(method="greedy", k=None))
+
+
+def test_public_names_are_lazy_and_complete():
+    for name in whymask.__all__:
+        assert getattr(whymask, name) is getattr(whymask, name)
+    with pytest.raises(AttributeError, match="no attribute 'explian'"):
+        _ = whymask.explian

@@ -1,0 +1,60 @@
+import numpy as np
+import pytest
+
+from models.tiny import lit, quadrants
+from whymask.case import Case, responder
+from whymask.objective import Oracle
+from whymask.search import Recipe, Search, drive
+
+
+def case(quadrant=0, **options):
+    return Case.of(lit(quadrant), quadrants(), **{"regions": "grid:4x4", **options})
+
+
+def test_what_is_known_is_shared_and_the_ledgers_are_not():
+    shared = case()
+    first = shared.search(Recipe("greedy"))[0]
+    sent = len(shared.known)
+    again = shared.search(Recipe("greedy"))[0]
+    assert len(shared.known) == sent
+    assert first.ledger.entries | {("probe", "suff"): None} == again.ledger.entries | {("probe", "suff"): None}
+    assert shared.replay(first.order).forwards == 0  # Greedy has scored every prefix and its complement
+
+
+def test_several_seeds_together_equal_each_alone():
+    together = case().search(Recipe("trace", {"k": 3, "rounds": 2}), [0, 1, 2])
+    for seed, result in enumerate(together):
+        alone = case().search(Recipe("trace", {"k": 3, "rounds": 2}), [seed])[0]
+        assert result.regions == alone.regions
+        assert result.provenance["seed"] == seed
+        assert result.ledger.mec == alone.ledger.mec
+    assert len({result.regions for result in together}) > 1
+
+
+def test_the_picture_is_part_of_the_seed():
+    blank = np.full((32, 32, 3), 100, dtype=np.uint8)
+    first, second = (Case.of(image, quadrants(), regions="grid:4x4", target=0) for image in (blank, blank + 1))
+    recipe = Recipe("random-k", {"k": 5})
+    assert first.search(recipe)[0].regions != second.search(recipe)[0].regions
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 64])
+def test_images_in_one_batch_do_not_disturb_each_other(batch_size):
+    cases = [case(quadrant, target=quadrant) for quadrant in range(4)]
+    cases.append(Case.of(lit(0, 16), quadrants(16), regions="grid:4x4", target=0))  # another input shape
+    searches = [Search(Recipe("greedy"), c.problem(0), oracle=Oracle(c.known)) for c in cases]
+    found = dict(drive(searches, responder(cases), batch_size=batch_size))
+    for number, c in enumerate(cases):
+        alone = Case(c.model, c.bound, c.partition, 16, {}).search(Recipe("greedy"))[0]
+        assert tuple(found[number].order) == alone.order
+        quarter = {0: {0, 1, 4, 5}, 1: {2, 3, 6, 7}, 2: {8, 9, 12, 13}, 3: {10, 11, 14, 15}}[number % 4]
+        assert set(found[number].order[:4].tolist()) == quarter
+
+
+def test_replay_costs_two_images_a_region_at_most():
+    fresh = case()
+    curves = fresh.replay(range(16))
+    assert curves.forwards == 32
+    assert curves.areas[-1] == pytest.approx(1)
+    np.testing.assert_allclose(curves.insertion[-1], curves.deletion_curve[0])
+    np.testing.assert_allclose(curves.deletion[-1], curves.insertion_curve[0])

@@ -1,0 +1,69 @@
+"""Every command and every example in the README runs."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from skimage.data import data_dir
+
+from whymask.models.efficientnet_lite import installed
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, re.DOTALL)
+COMMANDS = [line.split("#")[0].strip() for kind, text in BLOCKS if kind == "sh" for line in text.strip().splitlines()]
+EXAMPLES = [text for kind, text in BLOCKS if kind == "python"]
+
+pytestmark = pytest.mark.skipif(
+    not installed("efficientnet-lite0"), reason="the weights are not installed: whymask[lite]"
+)
+
+
+@pytest.fixture
+def photo(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(f"{data_dir}/rocket.jpg", "photo.jpg")
+
+
+def test_make_commands():
+    assert COMMANDS[:2] == ["make demo", "make test"]
+    ci = (ROOT / ".ci" / "run").read_text()
+    assert "\nmake test\n" in ci
+    with_venv = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    dry = subprocess.run(["make", "-n", "demo"], cwd=ROOT, env=with_venv, capture_output=True, text=True, check=True)
+    assert "whymask explain" in dry.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS[2:])
+@pytest.mark.usefixtures("photo")
+def test_command(command):
+    assert command.startswith("whymask ")
+    words = [sys.executable, "-m", *command.split()]
+    answer = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+@pytest.mark.usefixtures("photo")
+def test_example(example):
+    answer = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout
+
+
+@pytest.mark.parametrize("page", DOCS, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+        assert target.startswith("http") or (page.parent / target).exists(), target
+
+
+def test_a_benchmark_without_its_photos_is_skipped(tmp_path):
+    command = [sys.executable, str(ROOT / "benchmarks" / "orderings.py"), "--photos", "no-such-folder"]
+    answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert answer.stdout == "skipped: there is no folder no-such-folder.\n"

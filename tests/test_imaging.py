@@ -1,0 +1,132 @@
+import io
+import struct
+import zlib
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from whymask import WhymaskError
+from whymask.imaging import CentreCrop, load_image, see_labels
+
+GRADIENT = np.dstack([np.tile(np.arange(64, dtype=np.uint8) * 4, (48, 1))] * 3)
+
+
+def encoded(image, kind="PNG", **options):
+    buffer = io.BytesIO()
+    image.save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+def test_sources_agree(tmp_path):
+    path = tmp_path / "a.png"
+    Image.fromarray(GRADIENT).save(path)
+    for source in (path, str(path), path.read_bytes(), Image.open(path), GRADIENT, GRADIENT / np.float32(255)):
+        np.testing.assert_array_equal(np.asarray(load_image(source)), GRADIENT)
+
+
+def test_modes():
+    rgb = Image.fromarray(GRADIENT)
+    for mode in ("L", "1", "P", "CMYK", "YCbCr", "LA", "RGBA", "PA"):
+        assert (
+            load_image(rgb.convert("RGB").convert(mode) if mode != "PA" else rgb.convert("P").convert("PA")).mode
+            == "RGB"
+        )
+    assert load_image(encoded(rgb.convert("CMYK"), "JPEG")).mode == "RGB"
+    assert load_image(encoded(rgb.convert("P"), "GIF")).size == (64, 48)
+
+
+def test_transparency_is_shown_on_white():
+    clear = Image.new("RGBA", (4, 4), (10, 20, 30, 0))
+    assert load_image(clear).getpixel((0, 0)) == (255, 255, 255)
+    palette = Image.new("P", (2, 2), 0)
+    palette.putpalette([200, 0, 0] + [0] * 765)
+    assert load_image(encoded(palette, transparency=0)).getpixel((0, 0)) == (255, 255, 255)
+
+
+def test_sixteen_bits_are_scaled_not_cut():
+    grey = np.array([[0, 257, 32896, 65535]], dtype=np.uint16)
+    expected = [[0, 1, 128, 255]]
+    for source in (grey, encoded(Image.fromarray(grey)), encoded(Image.fromarray(grey), "TIFF")):
+        np.testing.assert_array_equal(np.asarray(load_image(source))[..., 0], expected)
+
+
+def test_exif_rotation_is_applied():
+    exif = Image.Exif()
+    exif[0x0112] = 6  # rotate by 90 degrees to show
+    image = load_image(encoded(Image.fromarray(GRADIENT), "JPEG", exif=exif))
+    assert image.size == (48, 64)
+
+
+def bomb(width=20_000, height=10_000):
+    """A PNG that only announces its size."""
+
+    def chunk(name, data):
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", b"") + chunk(b"IEND", b"")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "is empty"),
+        (b"no image at all", "is not an image"),
+        (encoded(Image.fromarray(GRADIENT))[:60], "broken"),
+        (encoded(Image.fromarray(GRADIENT), "JPEG")[:300], "broken"),
+        (bomb(), "more than 64 megapixels"),
+        (bomb(9_000, 9_000), "more than 64 megapixels"),
+    ],
+)
+def test_bad_files_are_one_clear_sentence(tmp_path, content, words):
+    path = tmp_path / "x.png"
+    path.write_bytes(content)
+    for source in (path, content):
+        with pytest.raises(WhymaskError, match=words) as error:
+            load_image(source)
+        assert "\n" not in str(error.value)
+
+
+def test_other_bad_sources(tmp_path):
+    with pytest.raises(WhymaskError, match="is a directory"):
+        load_image(tmp_path)
+    with pytest.raises(WhymaskError, match="there is no file"):
+        load_image(tmp_path / "missing.png")
+    for array in (np.zeros((3, 4, 5), np.uint8), np.zeros(4, np.uint8), np.zeros((0, 4), np.uint8)):
+        with pytest.raises(WhymaskError, match="shape"):
+            load_image(array)
+    with pytest.raises(WhymaskError, match=r"\[0, 1\]"):
+        load_image(np.full((4, 4), 2.0))
+    with pytest.raises(WhymaskError, match="int64"):
+        load_image(np.zeros((4, 4), int))
+
+
+def test_own_geometry_is_the_central_square():
+    image = Image.fromarray(GRADIENT)  # 64 x 48
+    canvas, box = CentreCrop(32, share=0.5).place(image, "own")
+    assert canvas.shape == (32, 32, 3)
+    np.testing.assert_allclose(box, (20 / 64, 12 / 48, 44 / 64, 36 / 48))
+    assert 76 <= canvas[0, 0, 0] <= 84  # the gradient is 4 per pixel and starts at pixel 20
+    same = image.crop((20, 12, 44, 36)).resize((32, 32), Image.Resampling.BICUBIC)
+    assert np.abs(canvas.astype(int) - np.asarray(same)).max() <= 2  # the box may look past its border, a crop cannot
+
+
+def test_squash_and_none():
+    image = Image.fromarray(GRADIENT)
+    canvas, box = CentreCrop(32).place(image, "squash")
+    assert box == (0, 0, 1, 1)
+    np.testing.assert_array_equal(canvas, np.asarray(image.resize((32, 32), Image.Resampling.BICUBIC)))
+    again, _ = CentreCrop(32).place(Image.fromarray(canvas), "none")
+    np.testing.assert_array_equal(again, canvas)
+    with pytest.raises(WhymaskError, match="32 x 32"):
+        CentreCrop(32).place(image, "none")
+    with pytest.raises(WhymaskError, match="'own', 'squash'"):
+        CentreCrop(32).place(image, "stretch")
+
+
+def test_labels_follow_the_image_through_the_crop():
+    labels = np.arange(48)[:, None] // 12 * 10 + np.arange(64) // 16
+    seen = see_labels(labels, (0.25, 0.25, 0.75, 0.75), (24, 32))
+    assert set(np.unique(seen)) == {11, 12, 21, 22}
+    np.testing.assert_array_equal(see_labels(labels, (0, 0, 1, 1), labels.shape), labels)
