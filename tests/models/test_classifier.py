@@ -5,7 +5,7 @@ import torch
 from models.tiny import lit, quadrants
 from whymask import WhymaskError
 from whymask.case import Case
-from whymask.models.classifier import padded
+from whymask.models.torch_module import padded
 
 
 def test_explains_its_own_prediction_by_default():

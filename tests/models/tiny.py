@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from whymask.imaging import CentreCrop
-from whymask.models.classifier import TorchClassifier
+from whymask.models.torch_module import TorchClassifier
 
 QUADRANTS = ["top left", "top right", "bottom left", "bottom right"]
 

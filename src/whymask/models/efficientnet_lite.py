@@ -10,7 +10,7 @@ from pathlib import Path
 
 from whymask.errors import WhymaskError
 from whymask.imaging import CentreCrop
-from whymask.models.classifier import TorchClassifier
+from whymask.models.torch_module import TorchClassifier
 
 SIZES = {"efficientnet-lite0": 224, "efficientnet-lite1": 240, "efficientnet-lite2": 260}
 

@@ -1,0 +1,81 @@
+"""Any Python function over a batch of images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from PIL import Image
+
+from whymask.errors import WhymaskError
+from whymask.imaging import Box, Canvas, Resize
+from whymask.models.base import Response
+from whymask.models.classifier import Classifier
+
+
+@dataclass(frozen=True)
+class Whole:
+    """The geometry of models that take pictures of any size: the whole image, its longer side at most `max_side`."""
+
+    max_side: int = 512
+    size: tuple[int, int] | None = None  # (height, width) when the model wants one size
+
+    def place(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
+        """The whole image on the grid; "own" and "squash" are the same here."""
+        if resize not in ("own", "squash", "none"):
+            raise WhymaskError(f"resize is 'own', 'squash' or 'none', not {resize!r}.")
+        width, height = image.size
+        scale = min(1.0, self.max_side / max(width, height))
+        size = (max(1, round(width * scale)), max(1, round(height * scale)))
+        if self.size is not None:
+            size = (self.size[1], self.size[0])
+        if resize == "none" or size == image.size:
+            return np.asarray(image), (0.0, 0.0, 1.0, 1.0)
+        return np.asarray(image.resize(size, Image.Resampling.BICUBIC)), (0.0, 0.0, 1.0, 1.0)
+
+
+class FunctionModel(Classifier):
+    """A function from images (B, H, W, 3) uint8 to scores (B,), or to probabilities (B, classes).
+
+    A function that returns one score per image takes no target: what it scores is what is explained.
+    """
+
+    channels_first = False
+
+    def __init__(
+        self,
+        function: Callable[[NDArray[np.uint8]], ArrayLike],
+        *,
+        labels: Sequence[str] | None = None,
+        size: int | tuple[int, int] | None = None,
+        name: str = "function",
+    ) -> None:
+        self.function = function
+        self.name, self.batch_size = name, 32
+        self.fingerprint = f"function {getattr(function, '__qualname__', name)}"
+        self.settings = {}
+        self.geometry = Whole(size=(size, size) if isinstance(size, int) else size)
+        self.labels = list(labels or [])
+
+    def encode(self, canvas: Canvas) -> Canvas:
+        """The pixels themselves; the first ones tell how many answers the function scores."""
+        if not self.labels:
+            values = np.asarray(self.function(canvas[None]))
+            self.labels = [str(i) for i in range(values.shape[1])] if values.ndim == 2 else ["the score"]
+        return canvas
+
+    def score(self, inputs: Any, targets: Sequence[int]) -> Response:
+        """What the function returns for the targets."""
+        values = np.asarray(self.function(inputs))
+        if values.ndim == 1 and len(self.labels) == 1:
+            return Response(values.astype(np.float64), np.zeros(len(values), dtype=np.int64))
+        if values.shape != (len(inputs), len(self.labels)):
+            raise WhymaskError(
+                f"{self.name} must return scores ({len(inputs)},) or probabilities "
+                f"({len(inputs)}, {len(self.labels)}), not {values.shape}."
+            )
+        chosen = values[np.arange(len(values)), list(targets)]
+        return Response(chosen.astype(np.float64), values.argmax(axis=1))

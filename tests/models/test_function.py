@@ -1,0 +1,57 @@
+import numpy as np
+import pytest
+from models.tiny import lit
+
+import whymask
+from whymask import WhymaskError
+from whymask.models.function import FunctionModel
+
+
+def brightness(images):
+    """Probabilities by the mean brightness of each quadrant."""
+    assert images.dtype == np.uint8
+    half = [s // 2 for s in images.shape[1:3]]
+    parts = [images[:, :half[0], :half[1]], images[:, :half[0], half[1]:], images[:, half[0]:, :half[1]],
+             images[:, half[0]:, half[1]:]]  # fmt: skip
+    raw = np.exp(np.stack([6 * part.mean(axis=(1, 2, 3)) / 255 for part in parts], axis=1))
+    return raw / raw.sum(axis=1, keepdims=True)
+
+
+def test_probabilities_over_classes():
+    model = FunctionModel(brightness)
+    found = whymask.explain(lit(2), model, regions="grid:4x4", k=4, params={"rounds": 10})
+    assert found.target.label == "2"
+    assert set(found.regions) == {8, 9, 12, 13}
+    named = FunctionModel(brightness, labels=["nw", "ne", "sw", "se"])
+    assert whymask.explain(lit(0), named, regions="grid:2x2", k=1, target="se").regions == (3,)
+
+
+def test_one_score_per_image():
+    model = FunctionModel(lambda images: brightness(images)[:, 1])
+    found = whymask.explain(lit(1), model, regions="grid:2x2", k=1)
+    assert found.regions == (1,)
+    assert found.target.label == "the score"
+    with pytest.raises(WhymaskError, match="unknown target 'cat'"):
+        whymask.explain(lit(1), model, target="cat")
+
+
+def test_sees_the_whole_picture_at_most_512_wide():
+    shapes = set()
+
+    def watch(images):
+        shapes.add(images.shape[1:])
+        return np.full(len(images), 0.5)
+
+    whymask.explain(np.zeros((300, 1024, 3), np.uint8), FunctionModel(watch), regions="grid:2x2", k=1)
+    assert shapes == {(150, 512, 3)}
+    shapes.clear()
+    whymask.explain(np.zeros((30, 40, 3), np.uint8), FunctionModel(watch, size=(8, 16)), regions="grid:2x2", k=1)
+    assert shapes == {(8, 16, 3)}
+
+
+@pytest.mark.parametrize("bad", [lambda images: np.zeros((len(images), 3)), lambda images: np.zeros((1, 2, 3))])
+def test_a_wrong_shape_is_one_clear_sentence(bad):
+    with pytest.raises(WhymaskError, match="must return scores"):
+        whymask.explain(lit(0), FunctionModel(bad, labels=["a", "b"]), regions="grid:2x2", k=1)
+    with pytest.raises(WhymaskError, match=r"\[0, 1\]"):
+        whymask.explain(lit(0), FunctionModel(lambda images: np.full(len(images), 3.0)), regions="grid:2x2", k=1)
