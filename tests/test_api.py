@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 import whymask
-from models.tiny import lit, quadrants
 from whymask import EvidenceMask, Ordering, WhymaskError
 from whymask.results import Explanation, atomic
+
+from models.tiny import lit, quadrants
 
 TOP_LEFT = {0, 1, 4, 5}
 

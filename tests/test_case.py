@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
 
-from models.tiny import lit, quadrants
 from whymask.case import Case, responder
 from whymask.objective import Oracle
 from whymask.search import Recipe, Search, drive
+
+from models.tiny import lit, quadrants
 
 
 def case(quadrant=0, **options):

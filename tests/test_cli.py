@@ -9,11 +9,12 @@ from PIL import Image
 from skimage.data import data_dir
 
 import whymask
-from test_imaging import bomb
-from whymask.models.efficientnet_lite import installed
+from whymask.models import MODELS
 from whymask.results import Explanation
 from whymask.search import METHODS
 from whymask.theory import paper_tables
+
+from test_imaging import bomb
 
 
 def whymask_command(*arguments):
@@ -59,7 +60,9 @@ def test_import_is_light(module):
     assert answer.stdout.strip() == "[]"
 
 
-lite = pytest.mark.skipif(not installed("efficientnet-lite0"), reason="the weights are not installed: whymask[lite]")
+lite = pytest.mark.skipif(
+    not MODELS["efficientnet-lite0"].installed, reason="the weights are not installed: whymask[lite]"
+)
 CAMERA = f"{data_dir}/camera.png"
 
 

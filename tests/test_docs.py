@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from skimage.data import data_dir
 
-from whymask.models.efficientnet_lite import installed
+from whymask.models import MODELS
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -20,7 +20,7 @@ COMMANDS = [line.split("#")[0].strip() for kind, text in BLOCKS if kind == "sh" 
 EXAMPLES = [text for kind, text in BLOCKS if kind == "python"]
 
 pytestmark = pytest.mark.skipif(
-    not installed("efficientnet-lite0"), reason="the weights are not installed: whymask[lite]"
+    not MODELS["efficientnet-lite0"].installed, reason="the weights are not installed: whymask[lite]"
 )
 
 

@@ -3,10 +3,11 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from search.functions import masks_of_size
 from whymask import WhymaskError, theory
 from whymask.search import run
 from whymask.search.trace import gumbel_top_k
+
+from search.functions import masks_of_size
 
 
 def test_tables_have_the_papers_digits():

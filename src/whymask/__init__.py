@@ -11,16 +11,17 @@ from whymask.errors import WhymaskError
 if TYPE_CHECKING:
     from whymask.api import explain, replay
     from whymask.metrics.curves import Curves
-    from whymask.models.registry import load
+    from whymask.models.registry import load, wrap
     from whymask.results import EvidenceMask, Ordering
 
 __version__ = "0.1.0"
-__all__ = ["Curves", "EvidenceMask", "Ordering", "WhymaskError", "__version__", "explain", "load", "replay"]
+__all__ = ["Curves", "EvidenceMask", "Ordering", "WhymaskError", "__version__", "explain", "load", "replay", "wrap"]
 
 _HOME = {
     "explain": "whymask.api",
     "replay": "whymask.api",
     "load": "whymask.models.registry",
+    "wrap": "whymask.models.registry",
     "Curves": "whymask.metrics.curves",
     "EvidenceMask": "whymask.results",
     "Ordering": "whymask.results",

@@ -113,16 +113,16 @@ def explain(
 @app.command()
 def models(as_json: Json = False) -> None:
     """List the models that can be named, and whether what they need is installed."""
-    from whymask.models import MODELS
+    from whymask.models import FAMILIES, MODELS
 
+    entries = [*MODELS.values(), *FAMILIES.values()]
     if as_json:
-        rows = [
-            {"name": m.name, "summary": m.summary, "extra": m.extra, "installed": m.installed} for m in MODELS.values()
-        ]
+        rows = [{"name": m.name, "summary": m.summary, "needs": m.needs, "installed": m.installed} for m in entries]
         print(json.dumps({"models": rows}, indent=2))
         return
-    for entry in MODELS.values():
-        state = "installed" if entry.installed else f"pip install 'whymask[{entry.extra}]'"
+    for entry in entries:
+        source = f"'whymask[{entry.extra}]'" if entry.extra else " ".join(entry.needs)
+        state = "installed" if entry.installed else f"pip install {source}"
         print(f"{entry.name:20} {entry.summary} ({state})")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from io import BytesIO
 from os import PathLike
@@ -123,3 +124,45 @@ def see_labels(labels: NDArray[Any], box: Box, shape: tuple[int, int]) -> NDArra
     x = (box[0] + (np.arange(shape[1]) + 0.5) / shape[1] * (box[2] - box[0])) * width
     rows, cols = np.clip(y.astype(int), 0, height - 1), np.clip(x.astype(int), 0, width - 1)
     return labels[np.ix_(rows, cols)]
+
+
+@dataclass(frozen=True)
+class Preprocessed:
+    """The geometry of a library's own preprocessing: `steps` resizes and crops an image to pixels (H, W, 3).
+
+    Which part of the image that keeps is measured by sending a ramp through it, so any library's steps will do.
+    """
+
+    steps: Callable[[Image.Image], Canvas]
+
+    def place(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
+        """The image on the input grid, and which part of it the model sees."""
+        whole: Box = (0.0, 0.0, 1.0, 1.0)
+        if resize == "none":
+            return np.asarray(image), whole
+        canvas = self.steps(image)
+        if resize == "own":
+            return canvas, self._seen(image.size)
+        if resize == "squash":
+            return np.asarray(image.resize((canvas.shape[1], canvas.shape[0]), Image.Resampling.BICUBIC)), whole
+        raise WhymaskError(f"resize is 'own', 'squash' or 'none', not {resize!r}.")
+
+    def _seen(self, size: tuple[int, int]) -> Box:
+        """Red rises from left to right and green from top to bottom: what is left of them tells the box."""
+        width, height = size
+        ramp = np.zeros((height, width, 3), dtype=np.uint8)
+        ramp[..., 0] = np.rint((np.arange(width) + 0.5) / width * 255)
+        ramp[..., 1] = np.rint((np.arange(height) + 0.5) / height * 255)[:, None]
+        seen = self.steps(Image.fromarray(ramp)).astype(float) / 255
+        left, right = _ends(seen[..., 0].mean(axis=0), width)
+        top, bottom = _ends(seen[..., 1].mean(axis=1), height)
+        return (left, top, right, bottom)
+
+
+def _ends(profile: NDArray[np.float64], pixels: int) -> tuple[float, float]:
+    """Where the straight line through a ramp's values begins and ends."""
+    if pixels < 8 or len(profile) < 3:
+        return 0.0, 1.0
+    inner = slice(len(profile) // 10, len(profile) - len(profile) // 10)  # filters bend the ramp at its ends
+    slope, start = np.polyfit(((np.arange(len(profile)) + 0.5) / len(profile))[inner], profile[inner], 1)
+    return max(0.0, float(start)), min(1.0, float(start + slope))

@@ -2,10 +2,11 @@ import numpy as np
 import pytest
 import torch
 
-from models.tiny import lit, quadrants
 from whymask import WhymaskError
 from whymask.case import Case
 from whymask.models.torch_module import padded
+
+from models.tiny import lit, quadrants
 
 
 def test_explains_its_own_prediction_by_default():

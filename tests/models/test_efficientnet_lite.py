@@ -5,9 +5,9 @@ from skimage.data import data_dir
 import whymask
 from whymask import WhymaskError
 from whymask.models import MODELS
-from whymask.models.efficientnet_lite import SIZES, installed
+from whymask.models.efficientnet_lite import SIZES
 
-missing = [name for name in SIZES if not installed(name)]
+missing = [name for name in SIZES if not MODELS[name].installed]
 pytestmark = pytest.mark.skipif(bool(missing), reason=f"the weights of {missing} are not installed: whymask[lite]")
 
 

@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
-from models.tiny import lit
 
 import whymask
 from whymask import WhymaskError
 from whymask.models.function import FunctionModel
+
+from models.tiny import lit
 
 
 def brightness(images):

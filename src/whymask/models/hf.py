@@ -1,0 +1,89 @@
+"""Hugging Face image classifiers, by checkpoint name or folder, or as a ready pipeline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+
+from whymask.errors import WhymaskError
+from whymask.imaging import Canvas, Preprocessed
+from whymask.models.torch_module import TorchClassifier
+
+
+def load(checkpoint: str, *, device: str = "cpu", dtype: str = "fp32") -> TorchClassifier:
+    """An image classifier from the hub or a local folder; tensors only, no remote code."""
+    from transformers import AutoImageProcessor, AutoModelForImageClassification
+
+    model = from_checkpoint(AutoModelForImageClassification, checkpoint)
+    return classifier(model, from_checkpoint(AutoImageProcessor, checkpoint), checkpoint, device=device, dtype=dtype)
+
+
+def from_checkpoint(kind: Any, checkpoint: str, **options: Any) -> Any:
+    """`kind.from_pretrained`, its long errors as one sentence."""
+    try:
+        return kind.from_pretrained(checkpoint, trust_remote_code=False, **options)
+    except (OSError, ValueError, KeyError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise WhymaskError(f"cannot load {checkpoint!r} with transformers: {reason}") from None
+
+
+def classifier(model: Any, processor: Any, name: str, *, device: str = "cpu", dtype: str = "fp32") -> TorchClassifier:
+    """A transformers classifier with its image processor."""
+    names = model.config.id2label
+    return TorchClassifier(
+        _Logits(model),
+        Preprocessed(pixel_steps(processor)),
+        labels=[str(names[i]).split(",")[0].strip() for i in range(len(names))],
+        aliases={
+            alias.strip().lower(): i
+            for i in reversed(range(len(names)))
+            for alias in (str(names[i]), *str(names[i]).split(","))
+        },
+        mean=normalisation(processor)["mean"],
+        std=normalisation(processor)["std"],
+        name=name,
+        device=device,
+        dtype=dtype,
+    )
+
+
+def from_pipeline(pipeline: Any, *, device: str | None = None, dtype: str = "fp32") -> TorchClassifier:
+    """A ready transformers.pipeline("image-classification")."""
+    if getattr(pipeline, "task", None) != "image-classification":
+        raise WhymaskError(f"only image-classification pipelines can be explained, not {pipeline.task!r}.")
+    model = pipeline.model
+    name = model.config.name_or_path or type(model).__name__
+    return classifier(model, pipeline.image_processor, name, device=device or str(pipeline.device), dtype=dtype)
+
+
+def pixel_steps(processor: Any) -> Any:
+    """The processor's resizing and cropping alone, from an image to pixels (H, W, 3)."""
+
+    def steps(image: Image.Image) -> Canvas:
+        values = processor(images=image, do_rescale=False, do_normalize=False, return_tensors="np")["pixel_values"][0]
+        pixels: Canvas = np.clip(np.rint(np.moveaxis(np.asarray(values), 0, -1)), 0, 255).astype(np.uint8)
+        return pixels
+
+    return steps
+
+
+def normalisation(processor: Any) -> dict[str, tuple[float, ...]]:
+    """mean and std on values 0 ... 255; a processor that does not normalise has mean 0 and std 1 on its own scale."""
+    scale = 1 / processor.rescale_factor if getattr(processor, "do_rescale", True) else 1.0
+    mean, std = (processor.image_mean, processor.image_std) if processor.do_normalize else ((0.0,) * 3, (1.0,) * 3)
+    return {"mean": tuple(scale * m for m in mean), "std": tuple(scale * s for s in std)}
+
+
+class _Logits(torch.nn.Module):
+    """The logits of a transformers model as a plain module."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.model(pixel_values=pixels).logits
+        return logits

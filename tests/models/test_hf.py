@@ -1,0 +1,102 @@
+"""Transformers classifiers built small in process, against transformers' own processor and model."""
+
+import numpy as np
+import pytest
+import torch
+from skimage.data import data_dir
+
+import whymask
+from whymask import WhymaskError
+from whymask.imaging import load_image
+
+transformers = pytest.importorskip("transformers", reason="transformers is not installed: whymask[hf]")
+PHOTO = load_image(f"{data_dir}/rocket.jpg")
+
+
+def vit():
+    config = transformers.ViTConfig(
+        hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64, image_size=64, patch_size=16,
+        num_labels=5, id2label={i: f"class {i}, alias {i}" for i in range(5)},
+    )  # fmt: skip
+    return transformers.ViTForImageClassification(config), transformers.ViTImageProcessorPil(
+        size={"height": 64, "width": 64}
+    )
+
+
+def resnet():
+    config = transformers.ResNetConfig(
+        embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], layer_type="basic", num_labels=5,
+        id2label={i: f"class {i}, alias {i}" for i in range(5)},
+    )  # fmt: skip
+    return transformers.ResNetForImageClassification(config), transformers.ConvNextImageProcessorPil(
+        size={"shortest_edge": 64}, crop_pct=0.875, image_mean=[0.485, 0.456, 0.406], image_std=[0.229, 0.224, 0.225]
+    )
+
+
+def convnext():
+    config = transformers.ConvNextConfig(
+        hidden_sizes=[8, 8, 16, 16], depths=[1, 1, 1, 1], num_labels=5, id2label={i: f"class {i}" for i in range(5)}
+    )
+    return transformers.ConvNextForImageClassification(config), transformers.ConvNextImageProcessorPil(
+        size={"shortest_edge": 384}
+    )
+
+
+@pytest.fixture(params=[vit, resnet, convnext])
+def checkpoint(request, tmp_path):
+    torch.manual_seed(0)
+    model, processor = request.param()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(3)  # random weights answer almost evenly; make them care
+    model.eval().save_pretrained(tmp_path)
+    processor.save_pretrained(tmp_path)
+    return tmp_path, model, processor
+
+
+def test_equals_the_library_on_the_unmasked_image(checkpoint):
+    folder, model, processor = checkpoint
+    with torch.inference_mode():
+        expected = model(**processor(images=PHOTO, return_tensors="pt")).logits.softmax(dim=-1)[0].numpy()
+    ours = whymask.load(str(folder))
+    for target in range(5):
+        bound = ours.bind(PHOTO, target=target)
+        assert ours.respond(bound.inputs[None], [bound]).score[0] == pytest.approx(expected[target], abs=1e-4)
+    assert ours.bind(PHOTO).target.index == expected.argmax()
+    assert ours.bind(PHOTO, target="class 3").target.index == 3
+
+
+def test_the_box_is_what_the_crop_keeps(checkpoint):
+    folder, _, processor = checkpoint
+    box = whymask.load(f"hf:{folder}").bind(PHOTO, target=0).box
+    width, height = PHOTO.size  # 640 x 427
+    if "crop_pct" in processor.to_dict() and processor.size["shortest_edge"] < 384:
+        side = 0.875 * height / width / 2
+        expected = (0.5 - side, 0.0625, 0.5 + side, 0.9375)
+    else:
+        expected = (0, 0, 1, 1)
+    np.testing.assert_allclose(box, expected, atol=0.01)
+
+
+def test_explains(checkpoint):
+    folder, *_ = checkpoint
+    found = whymask.explain(PHOTO, whymask.load(str(folder)), regions="grid:4x4", k=3, params={"rounds": 2})
+    assert len(found.regions) == 3
+
+
+def test_a_ready_pipeline():
+    torch.manual_seed(0)
+    model, processor = vit()
+    pipeline = transformers.pipeline("image-classification", model=model.eval(), image_processor=processor)
+    expected = {row["label"]: row["score"] for row in pipeline(PHOTO)}
+    ours = whymask.wrap(pipeline)
+    bound = ours.bind(PHOTO)
+    assert bound.target.label == max(expected, key=expected.get).split(",")[0]
+    assert ours.respond(bound.inputs[None], [bound]).score[0] == pytest.approx(max(expected.values()), abs=1e-4)
+
+
+def test_a_folder_without_a_model_is_one_clear_sentence(tmp_path):
+    for name in (str(tmp_path), f"hf:{tmp_path}"):
+        with pytest.raises(WhymaskError, match="cannot load") as error:
+            whymask.load(name)
+        assert "\n" not in str(error.value)

@@ -1,0 +1,73 @@
+import numpy as np
+import pytest
+
+import whymask
+from whymask import WhymaskError
+
+from models.tiny import lit
+
+onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: whymask[onnx]")
+from onnx import TensorProto, helper  # noqa: E402
+
+PLAIN = {"size": 32, "mean": (0, 0, 0), "std": (255, 255, 255), "crop": 1.0}
+
+
+def quadrant_file(path, layout="NCHW", softmax=False):
+    """Quadrant brightness as an ONNX graph: mean over channels, average pooling to 2 x 2, times 6."""
+    shape = ["b", 3, 32, 32] if layout == "NCHW" else ["b", 32, 32, 3]
+    nodes = [] if layout == "NCHW" else [helper.make_node("Transpose", ["x"], ["t"], perm=[0, 3, 1, 2])]
+    nodes += [
+        helper.make_node("ReduceMean", ["x" if layout == "NCHW" else "t", "axes"], ["grey"], keepdims=1),
+        helper.make_node("AveragePool", ["grey"], ["pooled"], kernel_shape=[16, 16], strides=[16, 16]),
+        helper.make_node("Flatten", ["pooled"], ["flat"]),
+        helper.make_node("Mul", ["flat", "six"], ["y" if not softmax else "scaled"]),
+    ]
+    if softmax:
+        nodes.append(helper.make_node("Softmax", ["scaled"], ["y"], axis=1))
+    graph = helper.make_graph(
+        nodes,
+        "quadrants",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["b", 4])],
+        [
+            helper.make_tensor("axes", TensorProto.INT64, [1], [1]),
+            helper.make_tensor("six", TensorProto.FLOAT, [], [6.0]),
+        ],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    onnx.save(model, path)
+    return str(path)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("output", ["logits", "probs"])
+def test_equals_the_same_function_in_torch(tmp_path, layout, output):
+    from models.tiny import quadrants
+
+    file = quadrant_file(tmp_path / "q.onnx", layout, softmax=output == "probs")
+    ours, torch_model = whymask.load(file, layout=layout, output=output, **PLAIN), quadrants()
+    for target in range(4):
+        bound, other = ours.bind(lit(1), target=target), torch_model.bind(lit(1), target=target)
+        expected = torch_model.respond(other.inputs[None], [other]).score
+        np.testing.assert_allclose(ours.respond(bound.inputs[None], [bound]).score, expected, atol=1e-4)
+    found = whymask.explain(lit(2), ours, regions="grid:4x4", k=4, params={"rounds": 10})
+    assert set(found.regions) == {8, 9, 12, 13}
+
+
+def test_refuses(tmp_path):
+    file = quadrant_file(tmp_path / "q.onnx")
+    (tmp_path / "bad.onnx").write_bytes(b"nothing")
+    for name, options, words in (
+        (str(tmp_path / "missing.onnx"), PLAIN, "there is no file"),
+        (str(tmp_path / "bad.onnx"), PLAIN, "cannot be loaded"),
+        (file, {**PLAIN, "layout": "CHW"}, "layout is"),
+        (file, {**PLAIN, "labels": ["a", "b"]}, "4 classes, but 2 labels"),
+        (file, {**PLAIN, "device": "mps"}, "cannot run on the device"),
+        (file, {**PLAIN, "size": 30}, "failed"),
+        (file, {"mean": (0, 0, 0), "std": (1, 1, 1)}, "size"),
+        (file, {**PLAIN, "colour": 1}, "colour"),
+    ):
+        with pytest.raises(WhymaskError, match=words) as error:
+            whymask.load(name, **options)
+        assert "\n" not in str(error.value)
