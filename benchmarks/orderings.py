@@ -28,7 +28,7 @@ def correct_cases(photos: Path, model, count: int) -> list[Case]:
     files = sorted(photos.glob("n*.jpg"))
     chosen = []
     for i in np.random.default_rng(0).permutation(len(files)):
-        case = Case.of(files[i], model, batch_size=model.batch_size)
+        case = Case.of(files[i], model)
         if case.bound.target.index == 2 * i:
             chosen.append(case)
         if len(chosen) == count:

@@ -32,6 +32,13 @@ def test_finds_the_quadrant_that_decides():
     assert evidence.ledger.stage("probe") == (5, 4)  # prediction, full, blank, removed; the mask itself is known
 
 
+def test_coco_rle():
+    from whymask.interop.coco import from_coco_rle
+
+    evidence = explain()
+    np.testing.assert_array_equal(from_coco_rle(evidence.to_coco_rle()), evidence.mask)
+
+
 def test_orders_the_quadrant_first():
     ranking = explain(method="greedy", k=None)
     assert isinstance(ranking, Ordering)

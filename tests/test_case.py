@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from whymask.case import Case, responder
+from whymask.case import Case, batching, responder
 from whymask.objective import Oracle
 from whymask.search import Recipe, Search, drive
 
@@ -46,7 +46,7 @@ def test_images_in_one_batch_do_not_disturb_each_other(batch_size):
     searches = [Search(Recipe("greedy"), c.problem(0), oracle=Oracle(c.known)) for c in cases]
     found = dict(drive(searches, responder(cases), batch_size=batch_size))
     for number, c in enumerate(cases):
-        alone = Case(c.model, c.bound, c.partition, 16, {}).search(Recipe("greedy"))[0]
+        alone = Case(c.model, c.bound, c.partition, batching(c.model), {}).search(Recipe("greedy"))[0]
         assert tuple(found[number].order) == alone.order
         quarter = {0: {0, 1, 4, 5}, 1: {2, 3, 6, 7}, 2: {8, 9, 12, 13}, 3: {10, 11, 14, 15}}[number % 4]
         assert set(found[number].order[:4].tolist()) == quarter

@@ -9,16 +9,28 @@ from typing import TYPE_CHECKING, Any
 from whymask.errors import WhymaskError
 
 if TYPE_CHECKING:
-    from whymask.api import explain, replay
+    from whymask.api import explain, explain_many, replay
     from whymask.metrics.curves import Curves
     from whymask.models.registry import load, wrap
     from whymask.results import EvidenceMask, Ordering
 
 __version__ = "0.1.0"
-__all__ = ["Curves", "EvidenceMask", "Ordering", "WhymaskError", "__version__", "explain", "load", "replay", "wrap"]
+__all__ = [
+    "Curves",
+    "EvidenceMask",
+    "Ordering",
+    "WhymaskError",
+    "__version__",
+    "explain",
+    "explain_many",
+    "load",
+    "replay",
+    "wrap",
+]
 
 _HOME = {
     "explain": "whymask.api",
+    "explain_many": "whymask.api",
     "replay": "whymask.api",
     "load": "whymask.models.registry",
     "wrap": "whymask.models.registry",

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from itertools import repeat
 from typing import Any
 
-from whymask.case import Case
+from whymask.case import Case, batching, responder
 from whymask.errors import WhymaskError
 from whymask.imaging import ImageSource, Resize
 from whymask.masking import Fill
 from whymask.metrics.curves import Curves
 from whymask.models.base import Model
 from whymask.models.registry import load
+from whymask.objective import Oracle
 from whymask.partition import Regions
 from whymask.results import EvidenceMask, Ordering
-from whymask.search.driver import Progress
+from whymask.search.driver import Progress, Search, drive
 from whymask.search.recipes import Recipe
 
 
@@ -63,6 +65,71 @@ def explain(
     return case.search(recipe, [seed], budget=budget, progress=progress)[0]
 
 
+def explain_many(
+    images: Iterable[ImageSource],
+    model: Model | str = "efficientnet-lite0",
+    *,
+    method: str | Recipe = "trace",
+    k: int | None = None,
+    targets: Iterable[int | str | None] | None = None,
+    questions: Iterable[str | None] | None = None,
+    regions: Regions = "slico:64",
+    fill: Fill = "black",
+    resize: Resize = "own",
+    seed: int = 0,
+    budget: int | None = None,
+    batch_size: int | None = None,
+    params: Mapping[str, Any] | None = None,
+    in_flight: int = 16,
+    progress: bool = False,
+) -> Iterator[tuple[int, EvidenceMask | Ordering]]:
+    """Explain many images, several at a time, their masked versions merged into common batches.
+
+    Yields (number of the image, result) as searches end, so not always in order; each result equals that of `explain`.
+
+    Args:
+        images: drawn as needed, so a generator over a large folder is fine.
+        model: a model or the id of one.
+        targets: one per image; by default what the model predicts.
+        questions: one per image, for models that answer questions.
+        in_flight: images searched at the same time.
+        progress: show a bar over the images on stderr.
+        method, k, regions, fill, resize, seed, budget, batch_size, params: as for `explain`.
+    """
+    if isinstance(model, str):
+        model = load(model)
+    loaded, recipe, shared = model, recipe_for(model, method, k, params), batching(model, batch_size)
+    settings: dict[str, Any] = {"regions": regions, "fill": fill, "resize": resize, "batch_size": batch_size}
+    cases: dict[int, Case] = {}
+
+    def searches() -> Iterator[Search]:
+        asked = zip(_each(targets, "targets"), _each(questions, "questions"), strict=False)
+        for number, image in enumerate(images):
+            target, question = next(asked)
+            case = cases[number] = Case.of(image, loaded, target=target, question=question, **settings)
+            yield Search(recipe, case.problem(seed), budget=budget, oracle=Oracle(case.known))
+
+    def results() -> Iterator[tuple[int, EvidenceMask | Ordering]]:
+        from tqdm import tqdm
+
+        found = drive(searches(), responder(cases), batch_size=lambda: shared.size, in_flight=in_flight)
+        total = len(images) if isinstance(images, Sized) else None
+        for number, result in tqdm(found, total=total, unit="image", disable=not progress):
+            case = cases.pop(number)
+            yield number, case.result(result, case.provenance(recipe, seed))
+
+    return results()
+
+
+def _each(values: Iterable[Any] | None, name: str) -> Iterator[Any]:
+    """One value per image: those given, or None for all."""
+    if values is None:
+        yield from repeat(None)
+    else:
+        yield from values
+        raise WhymaskError(f"there are fewer {name} than images.")
+
+
 def recipe_for(
     model: Model, method: str | Recipe, k: int | None = None, params: Mapping[str, Any] | None = None
 ) -> Recipe:
@@ -95,6 +162,7 @@ def replay(
         model = load(model)
     scene = ordering.scene
     backdrop = scene.fill if fill is None else fill
-    bound = model.bind(scene.canvas, target=ordering.target.index, resize="none", fill=backdrop)
-    case = Case(model, bound, scene.partition, batch_size or model.batch_size, settings={})
+    question = ordering.provenance.get("question")
+    bound = model.bind(scene.canvas, target=scene.target.name, question=question, resize="none", fill=backdrop)
+    case = Case(model, bound, scene.partition, batching(model, batch_size), settings={})
     return case.replay(ordering.order)

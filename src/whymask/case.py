@@ -5,14 +5,17 @@ from __future__ import annotations
 import hashlib
 import platform
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 import whymask
+from whymask.batching import Batching, is_out_of_memory
+from whymask.errors import WhymaskError, whole
 from whymask.imaging import ImageSource, Resize
 from whymask.masking import Fill, compose, fill_name, stack
 from whymask.metrics.curves import Curves
@@ -35,7 +38,7 @@ class Case:
     model: Model
     bound: Bound
     partition: Partition
-    batch_size: int
+    batching: Batching
     settings: dict[str, Any]  # resize, fill: what else the provenance tells
     known: dict[bytes, float] = field(default_factory=dict)
 
@@ -56,8 +59,8 @@ class Case:
         bound = model.bind(image, target=target, question=question, resize=resize, fill=fill)
         width, height = bound.image.size
         parts = partition(bound.canvas, regions, image_shape=(height, width), box=bound.box)
-        settings = {"resize": resize, "fill": fill_name(fill)}
-        return cls(model, bound, parts, batch_size or model.batch_size, settings)
+        settings = {"question": question, "resize": resize, "fill": fill_name(fill)}
+        return cls(model, bound, parts, batching(model, batch_size), settings)
 
     def __post_init__(self) -> None:
         self._index = self.bound.index(self.partition.labels)
@@ -69,7 +72,7 @@ class Case:
     def ask(self, rows: Bools, objective: Objective = SUFFICIENCY) -> tuple[Floats, int]:
         """Responses (sides, B) outside a search, and how many images had to be sent for them."""
         question = Oracle(self.known).open(rows, objective, "probe")
-        responses = in_batches([(0, question.send)], responder([self]), self.batch_size)[0]
+        responses = in_batches([(0, question.send)], responder([self]), lambda: self.batching.size)[0]
         self.known.update(zip(question.send_keys, responses.tolist(), strict=True))
         values = np.array([self.known[key] for key in question.keys])
         return values.reshape(len(objective.sides), -1), len(question.send)
@@ -93,7 +96,7 @@ class Case:
             Search(recipe, self.problem(seed), budget=budget, oracle=Oracle(self.known), progress=progress)
             for seed in seeds
         ]
-        found = dict(drive(searches, responder([self] * len(searches)), batch_size=self.batch_size))
+        found = dict(drive(searches, responder([self] * len(searches)), batch_size=lambda: self.batching.size))
         spent = {"seconds": time.perf_counter() - start}
         return [self.result(found[i], self.provenance(recipe, seed) | spent) for i, seed in enumerate(seeds)]
 
@@ -157,7 +160,7 @@ class Case:
             "partition_fingerprint": self.partition.fingerprint,
             **self.settings,
             **self.model.settings,
-            "batch_size": self.batch_size,
+            "batch_size": self.batching.size,
             "versions": {
                 "whymask": whymask.__version__,
                 "python": platform.python_version(),
@@ -166,8 +169,21 @@ class Case:
         }
 
 
-def responder(cases: Sequence[Case]) -> RespondMany:
-    """Answers the driver's batches: part i is about cases[i], and rows that fit together share a forward."""
+_LEARNED: WeakKeyDictionary[Model, Batching] = WeakKeyDictionary()
+
+
+def batching(model: Model, batch_size: int | None = None) -> Batching:
+    """The user's batch size, or what this model has learned so far."""
+    if batch_size is not None:
+        return Batching(whole("batch_size", batch_size, 1), fixed=True)
+    return _LEARNED.setdefault(model, Batching(model.batch_size))
+
+
+def responder(cases: Mapping[int, Case] | Sequence[Case]) -> RespondMany:
+    """Answers the driver's batches: part i is about cases[i], and rows that fit together share a forward.
+
+    A batch that does not fit into memory is sent in halves.
+    """
 
     def respond(parts: Sequence[Part]) -> list[Floats]:
         answers: list[Floats] = [np.empty(0)] * len(parts)
@@ -175,15 +191,46 @@ def responder(cases: Sequence[Case]) -> RespondMany:
         for i, (number, _) in enumerate(parts):
             by_key.setdefault(cases[number].bound.key, []).append(i)
         for together in by_key.values():
-            inputs = stack([cases[parts[i][0]].inputs(parts[i][1]) for i in together])
-            bounds = [cases[parts[i][0]].bound for i in together for _ in parts[i][1]]
-            scores = cases[parts[together[0]][0]].model.respond(inputs, bounds).score
+            scores = forward([parts[i] for i in together])
             ends = np.cumsum([len(parts[i][1]) for i in together])
             for i, piece in zip(together, np.split(scores, ends[:-1]), strict=True):
                 answers[i] = piece
         return answers
 
+    def forward(parts: Sequence[Part]) -> Floats:
+        some = cases[parts[0][0]]
+        count = sum(len(rows) for _, rows in parts)
+        start = time.perf_counter()
+        try:
+            inputs = stack([cases[number].inputs(rows) for number, rows in parts])
+            bounds = [cases[number].bound for number, rows in parts for _ in rows]
+            scores = some.model.respond(inputs, bounds).score
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            if count == 1:
+                raise WhymaskError("one masked image does not fit into the device's memory.") from None
+        else:
+            some.batching.record(count, time.perf_counter() - start)
+            return scores
+        some.batching.out_of_memory(count)
+        return np.concatenate([forward(half) for half in halves(parts)])
+
     return respond
+
+
+def halves(parts: Sequence[Part]) -> tuple[list[Part], list[Part]]:
+    """The same rows in two lists of parts, about half of them in each."""
+    left = sum(len(rows) for _, rows in parts) // 2
+    first: list[Part] = []
+    second: list[Part] = []
+    for number, rows in parts:
+        if left:
+            first.append((number, rows[:left]))
+        if len(rows) > left:
+            second.append((number, rows[left:]))
+        left = max(0, left - len(rows))
+    return first, second
 
 
 def _plain(value: Any) -> bool:

@@ -42,6 +42,7 @@ def explain(
     image: Annotated[Path, typer.Argument(help="The image file.", show_default=False)],
     model: Annotated[str, typer.Option(help="A model id, see 'whymask models'.")] = "efficientnet-lite0",
     target: Annotated[str | None, typer.Option(help="Class name or index; by default the model's prediction.")] = None,
+    question: Annotated[str | None, typer.Option(help="For models that answer questions.")] = None,
     method: Annotated[str, typer.Option(help="A method, see 'whymask methods'.")] = "trace",
     k: Annotated[int | None, typer.Option(help="Regions of the mask; by default 8 for classifiers.")] = None,
     regions: Annotated[str, typer.Option(help="slico:N, grid:N, grid:RxC or a label-map file.")] = "slico:64",
@@ -50,8 +51,11 @@ def explain(
     seed: Annotated[int, typer.Option(help="Seed of every random choice.")] = 0,
     seeds: Annotated[int, typer.Option(help="Run this many seeds and tell which regions recur.")] = 1,
     budget: Annotated[int | None, typer.Option(help="The most forwards a search may use.")] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda or mps.")] = "cpu",
-    dtype: Annotated[str, typer.Option(help="fp32, fp16 or bf16.")] = "fp32",
+    device: Annotated[str | None, typer.Option(help="cpu, cuda or mps.")] = None,
+    dtype: Annotated[str | None, typer.Option(help="fp32, fp16 or bf16.")] = None,
+    model_option: Annotated[
+        list[str] | None, typer.Option(help="NAME=VALUE for the model, such as classes=names.txt; may be repeated.")
+    ] = None,
     batch_size: Annotated[int | None, typer.Option(help="Images per model batch.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for the picture and the result.")] = Path("whymask-out"),
     as_json: Json = False,
@@ -73,9 +77,19 @@ def explain(
         raise WhymaskError(f"--seeds must be at least 1, not {seeds}.")
     Recipe(method)  # what can be refused is refused before a model is loaded
     picture = load_image(image)
-    loaded = load(model, device=device, dtype=dtype)
+    options = {"device": device, "dtype": dtype, **_model_options(model_option or [])}
+    loaded = load(model, **{name: value for name, value in options.items() if value is not None})
     recipe = recipe_for(loaded, method, k)
-    case = Case.of(picture, loaded, target=target, regions=regions, fill=fill, resize=resize, batch_size=batch_size)  # type: ignore[arg-type]
+    case = Case.of(
+        picture,
+        loaded,
+        target=target,
+        question=question,
+        regions=regions,
+        fill=fill,
+        resize=resize,  # type: ignore[arg-type]
+        batch_size=batch_size,
+    )
     expected = seeds * min(recipe.estimate(case.partition.n), budget or sys.maxsize)
     # On a terminal only, and on stderr: stdout is for the answer.
     with tqdm(total=expected, unit="forward", file=sys.stderr, disable=quiet or None, leave=False) as bar:
@@ -174,6 +188,20 @@ def theory(as_json: Json = False) -> None:
     print(f"\nblocks: h blocks share the initial mass eta0, whose odds grow by {FACTOR} a round")
     for row in tables["blocks"]:
         print(f"  h {row['h']}   eta0 {row['eta0']:6.1%}   P_hit {row['p_hit']:7.2%}")
+
+
+def _model_options(pairs: list[str]) -> dict[str, Any]:
+    """NAME=VALUE pairs; a value that is JSON, such as a number or a list, is read as that."""
+    options: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise WhymaskError(f"--model-option takes NAME=VALUE, not {pair!r}.")
+        try:
+            options[name.strip().replace("-", "_")] = json.loads(value)
+        except json.JSONDecodeError:
+            options[name.strip().replace("-", "_")] = value
+    return options
 
 
 def _stability(frequency: dict[int, float], seeds: int) -> str:

@@ -161,6 +161,12 @@ class EvidenceMask(Explanation):
         """Kept score over the score of the whole image."""
         return self.score / self.scene.full_score if self.scene.full_score else None
 
+    def to_coco_rle(self) -> dict[str, Any]:
+        """The mask as COCO's compressed run lengths."""
+        from whymask.interop.coco import to_coco_rle
+
+        return dict(to_coco_rle(self.mask))
+
     def heatmap(self) -> Floats:
         """(H, W) 1 on the evidence, 0 elsewhere."""
         return self.mask.astype(np.float64)

@@ -83,5 +83,5 @@ def test_half_precision_scores_are_close():
 
 def test_few_batch_shapes():
     sizes = {padded(count) for count in range(1, 1025)}
-    assert sizes == {16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024}
-    assert all(count <= padded(count) < max(17, 1.5 * count) for count in range(1, 1025))
+    assert sizes == {*range(16, 129, 16), *range(160, 257, 32), *range(320, 513, 64), *range(640, 1025, 128)}
+    assert all(count <= padded(count) < max(count + 16, 1.25 * count) for count in range(1, 1025))

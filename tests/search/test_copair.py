@@ -2,10 +2,11 @@ import numpy as np
 import pytest
 from sklearn.cluster import KMeans
 
-from search.functions import complete, grid_centroids, masks_of_size, modular, problem, tangled
 from whymask import WhymaskError
 from whymask.search import run
 from whymask.search.copair import coarse_count, coarse_groups, copair
+
+from search.functions import complete, grid_centroids, masks_of_size, modular, problem, tangled
 
 
 @pytest.mark.parametrize(

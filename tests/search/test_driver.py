@@ -4,10 +4,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from search.functions import grid_centroids, modular, tangled
 from whymask import WhymaskError
 from whymask.search import METHODS, Oracle, Problem, Recipe, Search, drive, run
 from whymask.search.copair import coarse_groups
+
+from search.functions import grid_centroids, modular, tangled
 
 sizes = st.integers(2, 14)
 seeds = st.integers(0, 2**32 - 1)

@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
 
-from search.functions import complete, modular, problem, tangled
 from whymask.search import Seed, run
 from whymask.search.greedy import greedy
+
+from search.functions import complete, modular, problem, tangled
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 20])

@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
 
-from search.functions import complete, problem, tangled
 from whymask import WhymaskError
 from whymask.search import Seed, run
 from whymask.search.order import order_inside
+
+from search.functions import complete, problem, tangled
 
 WEIGHTS = np.array([0.05, 0.3, 0.1, 0.4, 0.15])
 

@@ -3,10 +3,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from search.functions import complete, problem, tangled
 from whymask import WhymaskError
 from whymask.search import run
 from whymask.search.phasewin import phasewin
+
+from search.functions import complete, problem, tangled
 
 
 def test_worked_example():

@@ -1,7 +1,8 @@
 import numpy as np
 
-from search.functions import tangled
 from whymask.search import run
+
+from search.functions import tangled
 
 
 def test_every_region_has_the_same_chance():

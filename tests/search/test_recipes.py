@@ -2,10 +2,11 @@ import re
 
 import pytest
 
-from search.functions import grid_centroids, tangled
 from whymask import WhymaskError
 from whymask.search import METHODS, Recipe, run
 from whymask.search.recipes import keywords
+
+from search.functions import grid_centroids, tangled
 
 PAPER = {  # the two hyper-parameter tables of the appendix
     "trace": {

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from search.functions import REFERENCE, N, complete, problem
 from whymask.search import Seed, run
 from whymask.search.phasewin import phasewin
+
+from search.functions import REFERENCE, N, complete, problem
 
 EXPECTED = json.loads((Path(__file__).parent / "reference.json").read_text())
 VARIANTS = {

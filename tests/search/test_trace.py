@@ -3,10 +3,11 @@ from math import comb
 import numpy as np
 import pytest
 
-from search.functions import complete, masks_of_size, modular, problem, tangled
 from whymask import WhymaskError
 from whymask.search import run
 from whymask.search.trace import gumbel_top_k, trace
+
+from search.functions import complete, masks_of_size, modular, problem, tangled
 
 
 def test_forwards():

@@ -3,8 +3,9 @@ import pytest
 from PIL import Image
 
 import whymask
-from models.tiny import lit, quadrants
 from whymask.views.figure import mask_figure, ordering_figure, save_figure
+
+from models.tiny import lit, quadrants
 
 
 def pixels(figure, tmp_path):

@@ -20,8 +20,13 @@ from whymask.objective import Floats
 class Target:
     """The answer whose score f_y is explained."""
 
-    index: int
+    index: int  # -1 where only the label names it: a free text, or an answer of a served model
     label: str
+
+    @property
+    def name(self) -> int | str:
+        """What to pass to `bind` to get this target again."""
+        return self.index if self.index >= 0 else self.label
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from whymask.errors import WhymaskError
 from whymask.imaging import Preprocessed
-from whymask.models.base import Response, Target
+from whymask.models.base import Bound, Response, Target
 from whymask.models.classifier import Geometry, PixelBound
 from whymask.models.hf import from_checkpoint, normalisation, pixel_steps
 from whymask.models.packages import optional
@@ -72,9 +72,13 @@ class ClipZeroShot(TorchClassifier):
         if isinstance(target, str) and not target.strip().lstrip("-").isdigit():
             known = {label.lower() for label in self.labels}
             if target.strip().lower() not in known:
-                bound = super().bind(image, target=0, **options)
-                return replace(bound, target=Target(self._free_text(target.strip()), target.strip()))
+                return replace(super().bind(image, target=0, **options), target=Target(-1, target.strip()))
         return super().bind(image, target=target, **options)
+
+    def respond(self, inputs: Any, bounds: Sequence[Bound]) -> Response:
+        """Scores of the bounds' targets."""
+        targets = [bound.target for bound in bounds]
+        return self.score(inputs, [t.index if t.index >= 0 else self._free_text(t.label) for t in targets])
 
     def score(self, inputs: Any, targets: Sequence[int]) -> Response:
         """Probabilities over the classes, and over the image's own free text where the target is one."""

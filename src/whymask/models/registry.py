@@ -48,6 +48,10 @@ FAMILIES = {
         Entry("torchvision:NAME", "torchvision classifier with its default weights", "whymask.models.zoo",
               ("torchvision",)),
         Entry("timm:NAME", "timm classifier with its own preprocessing", "whymask.models.zoo", ("timm",)),
+        Entry("http://...", "HTTP endpoint: POST {images, target} -> {scores}", "whymask.models.http",
+              ("httpx",), "http"),
+        Entry("openai:NAME", "OpenAI-compatible chat server of a multimodal model: base_url=",
+              "whymask.models.openai_chat", ("httpx",), "http"),
         Entry("FILE.onnx", "ONNX classifier: size=, mean=, std=, layout=, output=", "whymask.models.onnx",
               ("onnxruntime",), "onnx"),
     )
@@ -58,7 +62,7 @@ def load(name: str, **options: Any) -> Model:
     """The model of this id (see `whymask models`).
 
     Common options are device ("cpu", "cuda", "mps") and dtype ("fp32", "fp16", "bf16"); CLIP takes classes and
-    templates, ONNX files size, mean, std, layout and output.
+    templates, ONNX files size, mean, std, layout and output, chat servers base_url.
     """
     loader, argument = _loader(name)
     try:
@@ -76,6 +80,10 @@ def _loader(name: str) -> tuple[Callable[..., Model], str]:
     if name.endswith(".onnx"):
         return import_module("whymask.models.onnx").OnnxClassifier, name
     family, colon, rest = name.partition(":")
+    if family in ("http", "https"):
+        return import_module("whymask.models.http").HttpModel, name
+    if colon and family == "openai":
+        return import_module("whymask.models.openai_chat").OpenAIChatModel, rest
     if colon and family in ("torchvision", "timm"):
         return import_module("whymask.models.zoo").load, name
     if colon and family == "clip":

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,6 +25,9 @@ Respond: TypeAlias = Callable[[Bools], ArrayLike]
 
 Part: TypeAlias = tuple[int, Bools]
 """The number of a search and kept sets (B, n) of it."""
+
+BatchSize: TypeAlias = int | Callable[[], int] | None
+"""The most images in one batch: a number, a function that is asked before each batch, or no limit."""
 
 RespondMany: TypeAlias = Callable[[Sequence[Part]], Sequence[ArrayLike]]
 """One model batch made of parts of several searches -> the responses of each part."""
@@ -116,21 +120,33 @@ class Search:
 
 
 def drive(
-    searches: Iterable[Search], respond: RespondMany, *, batch_size: int | None = None
+    searches: Iterable[Search],
+    respond: RespondMany,
+    *,
+    batch_size: BatchSize = None,
+    in_flight: int | None = None,
 ) -> Iterator[tuple[int, SearchResult]]:
-    """Advance all searches together and yield (number, result) as each ends.
+    """Advance searches together and yield (number, result) as each ends.
 
-    What they ask for at the same moment goes to the model in common batches of at most `batch_size` images.
+    What they ask for at the same moment goes to the model in common batches of at most `batch_size` images. At most
+    `in_flight` of them are under way at a time; the next is drawn from `searches` when one ends.
     """
-    if batch_size is not None:
+    if isinstance(batch_size, int):
         whole("batch_size", batch_size, 1)
-    return _drive(dict(enumerate(searches)), respond, batch_size)
+    if in_flight is not None:
+        whole("in_flight", in_flight, 1)
+    return _drive(searches, respond, batch_size, in_flight)
 
 
 def _drive(
-    running: dict[int, Search], respond: RespondMany, batch_size: int | None
+    searches: Iterable[Search], respond: RespondMany, batch_size: BatchSize, in_flight: int | None
 ) -> Iterator[tuple[int, SearchResult]]:
-    while running:
+    waiting = enumerate(searches)
+    running: dict[int, Search] = {}
+    while True:
+        running.update(islice(waiting, None if in_flight is None else in_flight - len(running)))
+        if not running:
+            return
         for number in [number for number, search in running.items() if search.result]:
             result = running.pop(number).result
             assert result is not None
@@ -140,11 +156,11 @@ def _drive(
             running[number].answer(responses)
 
 
-def in_batches(parts: Sequence[Part], respond: RespondMany, batch_size: int | None) -> dict[int, Floats]:
+def in_batches(parts: Sequence[Part], respond: RespondMany, batch_size: BatchSize) -> dict[int, Floats]:
     """Cut the parts into batches, send them, and put the checked responses of each search together again."""
     answers: dict[int, list[Floats]] = {number: [] for number, _ in parts}
     batch: list[Part] = []
-    room = batch_size
+    room = _room(batch_size)
 
     def flush() -> None:
         nonlocal batch
@@ -164,9 +180,13 @@ def in_batches(parts: Sequence[Part], respond: RespondMany, batch_size: int | No
                 room -= len(some)
                 if not room:
                     flush()
-                    room = batch_size
+                    room = _room(batch_size)
     flush()
     return {number: np.concatenate(pieces) if pieces else np.empty(0) for number, pieces in answers.items()}
+
+
+def _room(batch_size: BatchSize) -> int | None:
+    return batch_size() if callable(batch_size) else batch_size
 
 
 def check(responses: ArrayLike, count: int) -> Floats:

@@ -1,0 +1,175 @@
+"""How close explaining comes to the speed of the bare model, and to a plain implementation.
+
+Share of the forward limit = forwards * time of one image at the bare model's best batch size / wall time of the search.
+Weights are random where the real ones are not at hand: speed does not depend on them. Everything is warmed up first.
+
+Run: python benchmarks/speed.py [--device cuda --dtype fp16] [--photo FILE ...]
+"""
+
+import argparse
+import time
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import torch
+from PIL import Image
+from skimage.data import data_dir
+
+import whymask
+from whymask.case import Case, responder
+from whymask.imaging import CentreCrop
+from whymask.models.clip import ClipZeroShot
+from whymask.objective import Oracle
+from whymask.search import Recipe, Search, drive
+
+
+def resnet101(device: str, dtype: str):
+    """torchvision's ResNet-101, random weights."""
+    from whymask.models import zoo
+
+    return zoo.load("torchvision:resnet101", pretrained=False, device=device, dtype=dtype)
+
+
+def clip_vit_l14(device: str, dtype: str):
+    """CLIP ViT-L/14 and 1,000 class texts, random weights."""
+    from transformers import CLIPVisionConfig, CLIPVisionModelWithProjection
+
+    config = CLIPVisionConfig(
+        hidden_size=1024,
+        intermediate_size=4096,
+        num_hidden_layers=24,
+        num_attention_heads=16,
+        patch_size=14,
+        projection_dim=768,
+    )
+
+    class Features(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = CLIPVisionModelWithProjection(config)
+
+        def forward(self, pixels):
+            return self.model(pixel_values=pixels).image_embeds
+
+    return ClipZeroShot(
+        Features(),
+        embed=lambda texts: np.random.default_rng(len(texts[0])).normal(size=(len(texts), 768)).astype(np.float32),
+        scale=100.0,
+        geometry=CentreCrop(224),
+        classes=[f"class {i}" for i in range(1000)],
+        templates=["{}"],
+        mean=(122.8, 116.7, 104.1),
+        std=(68.5, 66.6, 70.3),
+        name="clip-vit-large-patch14",
+        fingerprint="speed",
+        device=device,
+        dtype=dtype,
+    )
+
+
+def lite0(device: str, dtype: str):
+    """EfficientNet-lite0, its real weights."""
+    return whymask.load("efficientnet-lite0", device=device, dtype=dtype)
+
+
+MODELS = {"efficientnet-lite0": lite0, "resnet101": resnet101, "clip-vit-l14": clip_vit_l14}
+
+
+def wait(model) -> None:
+    """Let the device finish."""
+    if model.device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def bare(model, sizes: list[int]) -> tuple[float, int]:
+    """Seconds an image at the best batch size, and that size: the module alone, on inputs that lie ready."""
+    best = (float("inf"), 0)
+    shape = (3, model.geometry.size, model.geometry.size) if hasattr(model.geometry, "size") else (3, 224, 224)
+    for size in sizes:
+        inputs = torch.randn(size, *shape, device=model.device, dtype=model.dtype)
+        inputs = inputs.contiguous(memory_format=torch.channels_last)
+        times = []
+        with torch.inference_mode():
+            for _ in range(7):
+                wait(model)
+                start = time.perf_counter()
+                model.module(inputs)
+                wait(model)
+                times.append((time.perf_counter() - start) / size)
+        best = min(best, (median(times[2:]), size))
+    return best
+
+
+def searched(model, recipe: str, photos: list, batch_size: int | None) -> tuple[float, int, float]:
+    """(seconds of the searches, forwards, seconds of all partitions) for photos searched together."""
+    cases, partition_seconds = [], 0.0
+    for photo in photos:
+        start = time.perf_counter()
+        cases.append(Case.of(photo, model, target=0, batch_size=batch_size))
+        partition_seconds += time.perf_counter() - start
+    wait(model)
+    start = time.perf_counter()
+    searches = [Search(Recipe(recipe), case.problem(0), oracle=Oracle(case.known)) for case in cases]
+    sizes = cases[0].batching
+    found = dict(drive(searches, responder(cases), batch_size=lambda: sizes.size))
+    wait(model)
+    return time.perf_counter() - start, sum(result.ledger.mec for result in found.values()), partition_seconds
+
+
+def plain(model, photo, seconds: float) -> float:
+    """Seconds a forward of a plain implementation: mask the uint8 photo, PIL preprocessing per mask, batches of 32."""
+    case = Case.of(photo, model, target=0)
+    canvas, labels = case.bound.canvas, case.partition.labels
+    size = canvas.shape[0]
+    rng = np.random.default_rng(0)
+    done, start = 0, time.perf_counter()
+    while time.perf_counter() - start < seconds:
+        batch = []
+        for _ in range(32):
+            kept = (rng.random(case.partition.n) < 0.5)[labels]
+            image = Image.fromarray((canvas * kept[..., None]).astype(np.uint8)).resize((size, size), Image.BICUBIC)
+            pixels = (np.asarray(image, dtype=np.float32) - model.mean.numpy()) / model.std.numpy()
+            batch.append(torch.from_numpy(pixels.transpose(2, 0, 1)))
+        with torch.inference_mode():
+            logits = model.module(torch.stack(batch).to(model.device, model.dtype))
+            logits.float().softmax(dim=1).cpu()
+        done += 32
+    return (time.perf_counter() - start) / done
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--models", nargs="+", default=["efficientnet-lite0"], choices=MODELS)
+    parser.add_argument("--methods", nargs="+", default=["greedy", "phasewin", "trace"])
+    parser.add_argument("--photos", nargs="+", type=Path, default=[Path(data_dir) / "camera.png"])
+    parser.add_argument("--together", nargs="+", type=int, default=[1])
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--dtype", default="fp32")
+    parser.add_argument("--plain", action="store_true", help="compare with a plain implementation")
+    options = parser.parse_args()
+    sizes = [64, 128, 256, 512] if options.device == "cuda" else [1, 2, 4, 8, 16, 32]
+    print("| model | method | photos | forwards | ms a forward | bare ms (batch) | share of the limit | partition s |")
+    print("|---|---|---|---|---|---|---|---|", flush=True)
+    for name in options.models:
+        model = MODELS[name](options.device, options.dtype)
+        limit, size = bare(model, sizes)
+        for together in options.together:
+            photos = [options.photos[i % len(options.photos)] for i in range(together)]
+            for method in options.methods:
+                if options.device == "cuda":
+                    searched(model, method, photos, None)  # plans every batch shape
+                seconds, forwards, partition_seconds = searched(model, method, photos, None)
+                again, size_now = bare(model, [size])  # the machine is shared: measure the limit beside each row
+                limit_here = min(limit, again)
+                print(
+                    f"| {name} | {method} | {together} | {forwards} | {seconds / forwards * 1e3:.3f} | "
+                    f"{limit_here * 1e3:.3f} ({size_now}) | {forwards * limit_here / seconds:.2f} | "
+                    f"{partition_seconds:.2f} |",
+                    flush=True,
+                )
+        if options.plain:
+            ours = searched(model, "greedy", options.photos[:1], None)
+            theirs = plain(model, options.photos[0], 10)
+            print(f"\n{name}: a plain implementation takes {theirs * 1e3:.2f} ms a forward, "
+                  f"{theirs / (ours[0] / ours[1]):.1f} times ours.\n", flush=True)  # fmt: skip

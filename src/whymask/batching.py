@@ -1,0 +1,47 @@
+"""How many images go into one forward: measured while the work is done, halved when memory runs out."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+
+class Batching:
+    """Finds the batch size with the most images per second, from the forwards a search makes anyway.
+
+    Sizes are powers of two times the first guess. A size counts once it was timed twice (a first forward of a new
+    shape may plan or compile), by its best time. As long as the largest or the smallest size tried is the best, the
+    next one beyond it is tried. A size the user gives stays as it is.
+    """
+
+    def __init__(self, guess: int, *, fixed: bool = False, most: int = 4096) -> None:
+        self.size = guess
+        self.most = guess if fixed else most
+        self.fixed = fixed
+        self._times: dict[int, list[float]] = defaultdict(list)
+
+    def record(self, count: int, seconds: float) -> None:
+        """Learn from a forward of `count` images."""
+        if self.fixed or count != self.size:
+            return
+        self._times[count].append(seconds / count)
+        if len(self._times[count]) >= 2:
+            self.size = self._next()
+
+    def out_of_memory(self, count: int) -> None:
+        """A batch of `count` did not fit: never send that many again."""
+        self.most = max(1, count // 2)
+        self.size = min(self.size, self.most)
+
+    def _next(self) -> int:
+        best = min((size for size, times in self._times.items() if len(times) >= 2), key=lambda s: min(self._times[s]))
+        larger, smaller = best * 2, best // 2
+        if larger <= self.most and len(self._times[larger]) < 2:
+            return larger
+        if smaller >= 1 and len(self._times[smaller]) < 2:
+            return smaller
+        return min(best, self.most)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether a device had no memory left (CUDA has a type for it, MPS only a message)."""
+    return type(error).__name__ == "OutOfMemoryError" or "out of memory" in str(error)

@@ -1,0 +1,231 @@
+"""Evidence with the interface of captum's perturbation methods: any forward function, any batch of images."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from whymask.errors import WhymaskError, unknown, whole
+from whymask.imaging import Canvas
+from whymask.masking import compose, stack
+from whymask.partition import Partition, partition
+from whymask.search import Problem, Recipe, Search, SearchResult, drive
+from whymask.search.driver import Part
+
+OUTPUTS = ("logits", "probs")
+
+
+class EvidenceAttribution:
+    """Finds the features of each input that are enough for a model's answer.
+
+    Args:
+        forward_func: images (B, C, H, W) to class scores (B, classes): a module or any function. A module is called as
+            it is, so put it in evaluation mode first.
+        method: a recipe (see `whymask methods`). An initialiser such as "trace" gives masks, a full search such as
+            "trace+greedy" orderings.
+        k: number of features kept, for methods that have this parameter.
+        output: what forward_func returns, "logits" or "probs".
+        seed: reaches every random choice, together with the image.
+        params: the method's other parameters.
+
+    >>> finder = EvidenceAttribution(lambda images: images.flatten(1), k=1)
+    >>> finder.attribute(torch.tensor([[[[0.0, 9.0, 0.0]]]]), feature_mask=torch.tensor([5, 6, 7]))
+    tensor([[[[0., 1., 0.]]]])
+    """
+
+    def __init__(
+        self,
+        forward_func: Callable[..., torch.Tensor],
+        method: str = "trace",
+        *,
+        k: int = 8,
+        output: str = "logits",
+        seed: int = 0,
+        params: Mapping[str, Any] | None = None,
+    ) -> None:
+        if output not in OUTPUTS:
+            raise unknown("output", output, OUTPUTS)
+        size = {"k": k} if "k" in Recipe(method).method.parameters else {}
+        self.recipe = Recipe(method, {**size, **(params or {})})
+        self.forward_func, self.output = forward_func, output
+        self.seed = whole("a seed", seed, 0)
+
+    # By keyword from feature_mask on: captum has additional_forward_args in its place.
+    def attribute(
+        self,
+        inputs: torch.Tensor,
+        baselines: float | torch.Tensor | None = None,
+        target: int | torch.Tensor | Sequence[int] | None = None,
+        *,
+        feature_mask: torch.Tensor | None = None,
+        perturbations_per_eval: int = 1,
+        show_progress: bool = False,
+    ) -> torch.Tensor:
+        """Search the features of all examples together.
+
+        Args:
+            inputs: (N, C, H, W), on the device of the model.
+            baselines: what masked features show, a number or a tensor broadcastable to inputs; 0 by default.
+            target: the class to explain, one for all or N of them; by default the model's top class of each example.
+            feature_mask: whole numbers broadcastable to inputs; elements of one example with the same number are one
+                feature. By default SLICO with 64 seeds on each example, its values stretched to 0 ... 255.
+            perturbations_per_eval: masked copies per example in one call of forward_func; a call gets at most N times
+                as many images.
+            show_progress: draw a progress bar of the forwards.
+
+        Returns:
+            (N, C, H, W), float32: 1 on the features of the mask and 0 elsewhere; for an ordering from 1 on the first
+            feature down to 1/n on the last of n: rank, not magnitude.
+        """
+        if not isinstance(inputs, torch.Tensor) or inputs.ndim != 4 or not inputs.numel():
+            raise WhymaskError("inputs must be one tensor of images (N, C, H, W), none of these sizes 0.")
+        batch_size = len(inputs) * whole("perturbations_per_eval", perturbations_per_eval, 1)
+        # Made outside inference mode, whose tensors the caller could not use in autograd.
+        attributions = torch.zeros(inputs.shape, dtype=torch.float32, device=inputs.device)
+        with torch.inference_mode():
+            examples = self._examples(inputs, baselines, target, feature_mask)
+            searches = [Search(self.recipe, example.problem(self.seed)) for example in examples]
+            expected = sum(self.recipe.estimate(example.partition.n) for example in examples)
+            with tqdm(total=expected, unit="forward", disable=not show_progress) as bar:
+
+                def respond(parts: Sequence[Part]) -> list[NDArray[np.float32]]:
+                    images = stack([examples[number].masked(rows) for number, rows in parts])
+                    scores = self._scores(images, [examples[number].target for number, rows in parts for _ in rows])
+                    bar.update(len(scores))
+                    return np.split(scores, np.cumsum([len(rows) for _, rows in parts])[:-1])
+
+                for number, found in drive(searches, respond, batch_size=batch_size):
+                    values = torch.from_numpy(_values(found)).to(inputs.device)
+                    attributions[number] = values[examples[number].index]
+        return attributions
+
+    def _examples(
+        self,
+        inputs: torch.Tensor,
+        baselines: float | torch.Tensor | None,
+        target: int | torch.Tensor | Sequence[int] | None,
+        feature_mask: torch.Tensor | None,
+    ) -> list[Example]:
+        fills = torch.as_tensor(0 if baselines is None else baselines, dtype=inputs.dtype, device=inputs.device)
+        fills = _broadcast("baselines", fills, inputs)
+        if feature_mask is None:
+            features = [partition(_canvas(x)).labels[None] for x in inputs]
+        else:
+            features = _numbered(feature_mask, inputs)
+        if target is None:
+            targets = self._probabilities(inputs).argmax(dim=1).tolist()
+        else:
+            targets = _targets(target, len(inputs))
+        return [Example.of(*parts) for parts in zip(inputs, fills, features, targets, strict=True)]
+
+    def _scores(self, images: torch.Tensor, targets: list[int]) -> NDArray[np.float32]:
+        probabilities = self._probabilities(images)
+        classes = probabilities.shape[1]
+        for target in targets:
+            if not 0 <= target < classes:
+                raise WhymaskError(f"target {target} is outside the model's classes 0 ... {classes - 1}.")
+        wanted = torch.tensor(targets, device=probabilities.device)[:, None]
+        scores: NDArray[np.float32] = probabilities.gather(1, wanted)[:, 0].cpu().numpy()
+        return scores
+
+    def _probabilities(self, images: torch.Tensor) -> torch.Tensor:
+        scores = self.forward_func(images)
+        shape = tuple(scores.shape) if isinstance(scores, torch.Tensor) else type(scores).__name__
+        if not isinstance(scores, torch.Tensor) or scores.ndim != 2 or len(scores) != len(images):
+            raise WhymaskError(
+                f"forward_func must return class scores of shape ({len(images)}, classes) for {len(images)} images, "
+                f"but returned {shape}."
+            )
+        if self.output == "probs":
+            return scores.float()
+        if scores.shape[1] == 1:
+            raise WhymaskError("the softmax of one logit is always 1: return probabilities and set output='probs'.")
+        return scores.float().softmax(dim=-1)
+
+
+@dataclass(frozen=True, eq=False)
+class Example:
+    """One example of a batch, its features and the class to explain."""
+
+    x: torch.Tensor  # (C, H, W)
+    x0: torch.Tensor  # (C, H, W) its baseline
+    index: torch.Tensor  # (1 or C, H, W) the feature of every element
+    partition: Partition
+    target: int
+
+    @classmethod
+    def of(cls, x: torch.Tensor, x0: torch.Tensor, features: NDArray[np.int32], target: int) -> Example:
+        """An example whose features (1 or C, H, W) are numbered 0 ... n - 1."""
+        # Channels side by side inside their pixel: so areas and centroids hold for features of single channels too.
+        labels = features.transpose(1, 2, 0).reshape(features.shape[1], -1)
+        index = torch.from_numpy(features.astype(np.int64)).to(x.device)
+        return cls(x, x0, index, Partition(labels, "features"), target)
+
+    def masked(self, rows: NDArray[np.bool_]) -> torch.Tensor:
+        """The masked copies (B, C, H, W) of kept sets (B, n)."""
+        copies: torch.Tensor = compose(rows, self.index, self.x, self.x0)
+        return copies
+
+    def problem(self, seed: int) -> Problem:
+        """What a search may know; its random choices depend on the seed and the image, not on the rest of the batch."""
+        picture = hashlib.sha256(self.x.float().cpu().numpy().tobytes()).digest()[:8]
+        parts = self.partition
+        return Problem(parts.n, (seed, int.from_bytes(picture)), parts.centroids, parts.areas)
+
+
+def _values(found: SearchResult) -> NDArray[np.float32]:
+    """The attribution (n,) of every feature."""
+    if found.order is None:
+        assert found.mask is not None
+        return found.mask.astype(np.float32)
+    n = len(found.order)
+    values = np.empty(n, dtype=np.float32)
+    values[found.order] = 1 - np.arange(n) / n
+    return values
+
+
+def _canvas(x: torch.Tensor) -> Canvas:
+    """An example (C, H, W) as a picture (H, W, 3), grey unless it has three channels."""
+    picture = x.float() if len(x) == 3 else x.float().mean(dim=0).expand(3, -1, -1)
+    low, high = picture.aminmax()
+    span = (high - low).clamp(min=torch.finfo(torch.float32).tiny)  # a flat image has none
+    canvas: Canvas = ((picture - low) / span * 255).round().byte().permute(1, 2, 0).cpu().numpy()
+    return canvas
+
+
+def _numbered(feature_mask: torch.Tensor, inputs: torch.Tensor) -> list[NDArray[np.int32]]:
+    """The features (1 or C, H, W) of each example, numbered 0 ... n - 1 without gaps."""
+    if not isinstance(feature_mask, torch.Tensor) or feature_mask.is_floating_point():
+        raise WhymaskError("feature_mask must be a tensor of whole numbers.")
+    _broadcast("feature_mask", feature_mask, inputs)
+    mask = feature_mask[(None,) * (4 - feature_mask.ndim)].expand(len(inputs), -1, *inputs.shape[2:])
+    return [
+        np.unique(example, return_inverse=True)[1].reshape(example.shape).astype(np.int32)
+        for example in mask.cpu().numpy()
+    ]
+
+
+def _targets(target: int | torch.Tensor | Sequence[int], count: int) -> list[int]:
+    """One class for each of `count` examples."""
+    try:
+        values = torch.as_tensor(target)
+        if values.dtype.is_floating_point or values.dtype == torch.bool or values.ndim > 1:
+            raise TypeError
+        return [int(value) for value in values.expand(count)]
+    except (TypeError, ValueError, RuntimeError):
+        raise WhymaskError(f"target must be a class number, or one for each of the {count} examples.") from None
+
+
+def _broadcast(name: str, tensor: torch.Tensor, inputs: torch.Tensor) -> torch.Tensor:
+    try:
+        return tensor.broadcast_to(inputs.shape)
+    except RuntimeError:
+        shapes = f"{tuple(tensor.shape)} does not fit inputs of shape {tuple(inputs.shape)}"
+        raise WhymaskError(f"{name} of shape {shapes}.") from None

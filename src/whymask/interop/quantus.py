@@ -1,0 +1,57 @@
+"""An explanation function for Quantus: pass it to a metric as `explain_func`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from whymask.interop.captum import EvidenceAttribution
+
+
+def explain_func(
+    model: torch.nn.Module,
+    inputs: ArrayLike | torch.Tensor,
+    targets: ArrayLike | torch.Tensor | None,
+    *,
+    method: str = "trace",
+    k: int = 8,
+    feature_mask: ArrayLike | torch.Tensor | None = None,
+    baselines: ArrayLike | torch.Tensor | None = None,
+    device: str | torch.device | None = None,
+    output: str = "logits",
+    seed: int = 0,
+) -> NDArray[np.float32]:
+    """Explain a batch the way Quantus asks for it; `explain_func_kwargs` reach the keyword arguments.
+
+    Args:
+        model: (B, C, H, W) to class scores (B, classes), in evaluation mode.
+        inputs: (N, C, H, W); converted to the type of the model's parameters.
+        targets: (N,) classes to explain, or one for all; None for the model's top class of each input.
+        method: a recipe (see `whymask methods`).
+        k: number of features kept, for methods that have this parameter.
+        feature_mask: whole numbers broadcastable to inputs, by default superpixels of each input.
+        baselines: what masked features show, a number or values broadcastable to inputs; 0 by default.
+        device: where the model is; by default the device of its parameters.
+        output: what the model returns, "logits" or "probs".
+        seed: reaches every random choice, together with the image.
+
+    Returns:
+        (N, 1, H, W): mask or rank of every pixel as in EvidenceAttribution; where features are single channels, that of
+        the pixel's most important one.
+    """
+    weight = next(model.parameters(), torch.empty(0))
+    attributions = EvidenceAttribution(model, method, k=k, output=output, seed=seed).attribute(
+        _tensor(inputs).to(device or weight.device, weight.dtype),
+        None if baselines is None else _tensor(baselines),
+        None if targets is None else _tensor(targets),
+        feature_mask=None if feature_mask is None else _tensor(feature_mask),
+    )
+    return attributions.amax(dim=1, keepdim=True).cpu().numpy()
+
+
+def _tensor(values: Any) -> torch.Tensor:
+    # The copy is for arrays torch cannot share: read-only ones, and those with negative strides.
+    return values if isinstance(values, torch.Tensor) else torch.from_numpy(np.array(values))

@@ -1,0 +1,116 @@
+"""Any HTTP endpoint that scores images."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whymask.errors import WhymaskError, whole
+from whymask.imaging import ImageSource, Resize, load_image
+from whymask.masking import Fill
+from whymask.models.base import Bound, Response, Target
+from whymask.models.function import Whole
+from whymask.models.remote import UNNUMBERED, Remote, RemoteBound, png
+from whymask.objective import Floats
+
+OWN_ANSWER = "the server's answer"
+
+
+class HttpModel:
+    """A server that takes `POST {"images": [base64 PNG, ...], "target": ...}` and answers `{"scores": [...]}`.
+
+    Images are RGB, their longer side at most `max_side`; scores lie in [0, 1], one per image. The target goes out as
+    the user gave it, a name, a number or null: what null means is the server's choice.
+    """
+
+    default_k = 8
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        max_side: int = 512,
+        timeout: float = 60.0,
+        retries: int = 4,
+        concurrency: int = 4,
+        batch_size: int = 16,
+        headers: Mapping[str, str] | None = None,
+        deterministic: bool = True,
+        name: str | None = None,
+    ) -> None:
+        """A model behind a URL.
+
+        Args:
+            url: where to POST; user and password in it are sent as basic authentication.
+            max_side: larger images are reduced to this many pixels on their longer side.
+            timeout: seconds one try may take, from connecting to the last byte of the answer.
+            retries: further tries after a lost connection, a timeout or a status 429, 500, 502, 503 or 504.
+            concurrency: requests under way at once.
+            batch_size: images in one request.
+            headers: sent with every request.
+            deterministic: whether the server gives equal scores for equal images.
+            name: how results call the model; by default by its URL.
+        """
+        self.per_request = whole("batch_size", batch_size, 1)
+        self.geometry = Whole(whole("max_side", max_side, 1))
+        self.remote = Remote(url, timeout=timeout, retries=retries, concurrency=concurrency, headers=headers or {})
+        self.name = name or self.remote.shown
+        self.deterministic = deterministic
+        self.batch_size = batch_size * concurrency
+        self.settings = {"url": self.remote.shown}
+        self.fingerprint = f"http {self.remote.fingerprint} {max_side} px"
+
+    @property
+    def retries_made(self) -> int:
+        """How many requests had to be sent again so far."""
+        return self.remote.retries_made
+
+    def bind(
+        self,
+        image: ImageSource,
+        *,
+        target: int | str | None = None,
+        question: str | None = None,
+        resize: Resize = "own",
+        fill: Fill = "black",
+    ) -> RemoteBound:
+        """Put the image on the input grid; nothing is sent yet."""
+        if question is not None:
+            raise WhymaskError(f"{self.name} takes a target, not a question.")
+        told = None if target == OWN_ANSWER else target  # the label of a saved result means the same
+        if told is not None and not isinstance(told, str):
+            told = whole("a target that is a number", told, 0)
+        label = OWN_ANSWER if told is None else str(told)
+        index = told if isinstance(told, int) else UNNUMBERED
+        picture = load_image(image)
+        placed = self.geometry.place(picture, resize)
+        return RemoteBound.of(picture, placed, fill, Target(index, label), told=told, probes=0)
+
+    def respond(self, inputs: Any, bounds: Sequence[Bound]) -> Response:
+        """Scores of images (B, H, W, 3); a request holds images of one target."""
+        rows: dict[str | int | None, list[int]] = {}
+        for i, bound in enumerate(cast(Sequence[RemoteBound], bounds)):
+            rows.setdefault(bound.told, []).append(i)
+        step = self.per_request
+        parts = [(told, some[i : i + step]) for told, some in rows.items() for i in range(0, len(some), step)]
+        answers = self.remote.ask([partial(_body, inputs[part], told) for told, part in parts])
+        scores = np.empty(len(bounds))
+        for (_, part), answer in zip(parts, answers, strict=True):
+            scores[part] = self._scores(answer, len(part))
+        return Response(scores, None)
+
+    def _scores(self, answer: Any, count: int) -> Floats:
+        scores = answer.get("scores") if isinstance(answer, dict) else None
+        if not isinstance(scores, list) or not all(type(score) in (int, float) for score in scores):
+            raise WhymaskError(f'{self.remote.shown} must answer {{"scores": [...]}}, a list of numbers.')
+        if len(scores) != count:
+            raise WhymaskError(f"{self.remote.shown} was sent {count} images but answered {len(scores)} scores.")
+        return np.array(scores, dtype=np.float64)
+
+
+def _body(images: NDArray[np.uint8], target: str | int | None) -> dict[str, Any]:
+    return {"images": [png(image) for image in images], "target": target}

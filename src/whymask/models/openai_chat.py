@@ -1,0 +1,155 @@
+"""Any OpenAI-compatible chat server of a multimodal model: the probability of a one-token answer to a question."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import partial
+from math import exp
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+
+from whymask.errors import WhymaskError, whole
+from whymask.imaging import Canvas, ImageSource, Resize, load_image
+from whymask.masking import Fill
+from whymask.models.base import Bound, Response, Target
+from whymask.models.function import Whole
+from whymask.models.remote import UNNUMBERED, Remote, RemoteBound, png
+
+TOP_LOGPROBS = 20  # the most that such servers return
+
+Tokens: TypeAlias = list[tuple[str, float]]
+"""The likeliest first tokens of an answer with their probabilities, likeliest first."""
+
+
+class OpenAIChatModel:
+    """A model that answers questions about an image, asked for one token and its alternatives per masked image.
+
+    The score of an answer word is the probability of all returned tokens that equal it, up to case and surrounding
+    spaces. Only whole tokens count: "Yes" gets the tokens "Yes", " yes" and "YES", not "Y". A word that is not among
+    the returned tokens gets a floor, and `floored` counts those answers: where nearly all are, the word is not one
+    token for this model. Scores vary a little with what else the server is doing, hence not deterministic.
+    """
+
+    default_k = 10
+    deterministic = False
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str,
+        api_key: str | None = None,
+        max_side: int = 448,
+        timeout: float = 60.0,
+        retries: int = 4,
+        concurrency: int = 8,
+        floor: float | None = None,
+    ) -> None:
+        """A model of a chat server.
+
+        Args:
+            model: its name on the server.
+            base_url: up to the version, such as http://localhost:8000/v1.
+            api_key: by default the environment's OPENAI_API_KEY; without one, none is sent.
+            max_side: larger images are reduced to this many pixels on their longer side.
+            timeout: seconds one try may take, from connecting to the last byte of the answer.
+            retries: further tries after a lost connection, a timeout or a status 429, 500, 502, 503 or 504.
+            concurrency: requests under way at once.
+            floor: the score of a word that is not among the returned tokens; by default as large as it can be, the
+                smaller of the least returned probability and what the returned ones leave of 1.
+        """
+        if floor is not None and not 0 <= floor <= 1:
+            raise WhymaskError(f"floor must lie in [0, 1], not {floor!r}.")
+        key = (os.environ.get("OPENAI_API_KEY", "") if api_key is None else api_key).strip()
+        self.remote = Remote(
+            base_url,
+            "/chat/completions",
+            timeout=timeout,
+            retries=retries,
+            concurrency=concurrency,
+            headers={"Authorization": f"Bearer {key}"} if key else {},
+        )
+        self.model, self.name = model, f"openai:{model}"
+        self.geometry = Whole(whole("max_side", max_side, 1))
+        self.floor, self.floored = floor, 0
+        self.batch_size = 8 * concurrency  # several rounds, so that one slow answer does not leave the server idle
+        self.settings = {"url": self.remote.shown}
+        self.fingerprint = f"openai {model} {self.remote.fingerprint} {max_side} px"
+
+    @property
+    def retries_made(self) -> int:
+        """How many requests had to be sent again so far."""
+        return self.remote.retries_made
+
+    def bind(
+        self,
+        image: ImageSource,
+        *,
+        target: int | str | None = None,
+        question: str | None = None,
+        resize: Resize = "own",
+        fill: Fill = "black",
+    ) -> RemoteBound:
+        """Put the image on the input grid; without a target, explain the token the model gives for all of it."""
+        if question is None or not question.strip():
+            raise WhymaskError(f"{self.name} answers questions: pass a question such as 'Is there a dog?'.")
+        picture = load_image(image)
+        placed = self.geometry.place(picture, resize)
+        said = str(target) if target is not None else self.tokens([placed[0]], [question])[0][0][0]
+        word = said.strip()
+        if len(word.split()) != 1:
+            source = "answered" if target is None else "was given the target"
+            raise WhymaskError(f"{self.name} {source} {said!r}: pass a target of one word, such as 'Yes'.")
+        probes = 1 if target is None else 0
+        return RemoteBound.of(picture, placed, fill, Target(UNNUMBERED, word), told=question, probes=probes)
+
+    def respond(self, inputs: Any, bounds: Sequence[Bound]) -> Response:
+        """Probabilities that the answer to row i of images (B, H, W, 3) is the word of bounds[i]."""
+        questions = [cast(str, bound.told) for bound in cast(Sequence[RemoteBound], bounds)]
+        answers = self.tokens(inputs, questions)
+        scores = [self._score(tokens, bound.target.label) for tokens, bound in zip(answers, bounds, strict=True)]
+        return Response(np.array(scores, dtype=np.float64), None)
+
+    def tokens(self, images: Sequence[Canvas], questions: Sequence[str]) -> list[Tokens]:
+        """What the model may begin its answer with, for each image (H, W, 3) and its question."""
+        asked = zip(images, questions, strict=True)
+        answers = self.remote.ask([partial(self._body, image, question) for image, question in asked])
+        return [self._read(answer) for answer in answers]
+
+    def _body(self, image: Canvas, question: str) -> dict[str, Any]:
+        content = [
+            {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{png(image)}"}},
+            {"type": "text", "text": question},
+        ]
+        return {
+            "model": self.model,
+            "messages": [{"role": "user", "content": content}],
+            "max_tokens": 1,
+            "temperature": 0,
+            "logprobs": True,
+            "top_logprobs": TOP_LOGPROBS,
+        }
+
+    def _read(self, answer: Any) -> Tokens:
+        try:
+            returned = answer["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
+            tokens = [(str(entry["token"]), exp(entry["logprob"])) for entry in returned]
+        except (KeyError, IndexError, TypeError, OverflowError):
+            tokens = []
+        if not tokens:
+            raise WhymaskError(
+                f"{self.remote.shown} returned no top_logprobs for a token of {self.model}, which scores are made of."
+            )
+        return sorted(tokens, key=lambda token: -token[1])
+
+    def _score(self, tokens: Tokens, word: str) -> float:
+        wanted = word.casefold()
+        matches = [probability for text, probability in tokens if text.strip().casefold() == wanted]
+        if matches:
+            return min(1.0, sum(matches))
+        self.floored += 1
+        if self.floor is not None:
+            return self.floor
+        return max(0.0, min(tokens[-1][1], 1 - sum(probability for _, probability in tokens)))

@@ -1,0 +1,244 @@
+"""Models behind a URL: requests with a deadline and retries, a few of them under way at once."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import ssl
+import threading
+import weakref
+from base64 import b64encode
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
+
+from PIL import Image
+
+from whymask.errors import WhymaskError, whole
+from whymask.imaging import Box, Canvas
+from whymask.masking import Fill, fill_canvas
+from whymask.models.base import Target
+from whymask.models.classifier import PixelBound
+from whymask.models.packages import optional
+
+if TYPE_CHECKING:
+    import httpx
+
+Body: TypeAlias = Callable[[], dict[str, Any]]
+"""Makes the JSON of one request, in a thread: images are encoded while others are on their way."""
+
+RETRIED = frozenset({429, 500, 502, 503, 504})
+FIRST_WAIT = 0.1  # seconds before the second try; doubles with every further one
+LONGEST_WAIT = 30.0  # seconds, also when the server's Retry-After asks for more
+UNNUMBERED = -1
+"""The index of a target that only its label names: a server's answers have no numbers here."""
+
+
+@dataclass(frozen=True, eq=False)
+class RemoteBound(PixelBound):
+    """An image whose pixels (H, W, 3) uint8 are sent as they are."""
+
+    told: str | int | None  # what the server is told beside the image
+
+    @classmethod
+    def of(
+        cls,
+        image: Image.Image,
+        placed: tuple[Canvas, Box],
+        fill: Fill,
+        target: Target,
+        *,
+        told: str | int | None,
+        probes: int,
+    ) -> Self:
+        """The bound of an image that a geometry has placed on its grid."""
+        canvas, box = placed
+        backdrop = fill_canvas(fill, canvas)
+        return cls(
+            image=image,
+            canvas=canvas,
+            fill=backdrop,
+            box=box,
+            target=target,
+            inputs=canvas,
+            fill_inputs=backdrop,
+            key=canvas.shape,
+            probes=probes,
+            channels_first=False,
+            told=told,
+        )
+
+
+def png(canvas: Canvas) -> str:
+    """Pixels (H, W, 3) as a PNG in base64."""
+    file = BytesIO()
+    Image.fromarray(canvas).save(file, "PNG", compress_level=1)  # a third of the default's time, a tenth larger
+    return b64encode(file.getvalue()).decode()
+
+
+class Remote:
+    """A URL that takes JSON by POST and answers with JSON.
+
+    Every try ends by `timeout`, from connecting to the last byte of the answer. Connection errors, timeouts and the
+    statuses in RETRIED are tried again up to `retries` times; any other status fails at once.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        path: str = "",
+        *,
+        timeout: float,
+        retries: int,
+        concurrency: int,
+        headers: Mapping[str, str],
+    ) -> None:
+        if optional("httpx") is None:
+            raise WhymaskError("a model behind a URL needs httpx: pip install 'whymask[http]'.")
+        import httpx
+
+        self.url = _address(url, path)
+        self.shown = str(self.url.copy_with(userinfo=b"", query=None, fragment=None))  # secrets live in the rest
+        self.timeout = _seconds(timeout)
+        self.retries = whole("retries", retries, 0)
+        self.retries_made = 0
+        whole("concurrency", concurrency, 1)
+        for name, value in headers.items():
+            if not all(text.isascii() and text.isprintable() and text == text.strip() for text in (name, value)):
+                raise WhymaskError(f"the value of the header {name!r} holds characters that no header can carry.")
+        words = [word for value in headers.values() for word in value.split()]
+        secrets = [*words, self.url.password, *self.url.params.values()]
+        self._secrets = sorted((text for text in secrets if len(text) > 5), key=len, reverse=True)
+        self._slots = asyncio.Semaphore(concurrency)
+        self._client = httpx.AsyncClient(
+            headers={"Content-Type": "application/json", **headers},
+            timeout=self.timeout,
+            verify=_certificates(),
+            limits=httpx.Limits(max_connections=concurrency, max_keepalive_connections=concurrency),
+        )
+        # A loop of its own in a thread of its own: connections outlive a call of `ask`, which works beside the
+        # running loop of a notebook too.
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=_run, args=(self._loop, self._client), daemon=True)
+        self._thread.start()
+        weakref.finalize(self, self._loop.call_soon_threadsafe, self._loop.stop).atexit = False
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells servers apart. A query may name a model or carry a key, so only its digest is here."""
+        digest = hashlib.sha256(self.url.query).hexdigest()[:16]
+        return f"{self.shown} {digest}" if self.url.query else self.shown
+
+    def ask(self, bodies: Sequence[Body]) -> list[Any]:
+        """The answer to each request, in order; the first failure ends them all."""
+        if not self._thread.is_alive():  # threads do not survive a fork, and the wait below would never end
+            raise WhymaskError(f"the model at {self.shown} was made before this process was forked: make it again.")
+        future = asyncio.run_coroutine_threadsafe(self._all(bodies), self._loop)
+        try:
+            return future.result()
+        finally:
+            future.cancel()  # when the wait was interrupted
+
+    async def _all(self, bodies: Sequence[Body]) -> list[Any]:
+        tasks = [asyncio.create_task(self._one(body)) for body in bodies]
+        try:
+            return await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _one(self, body: Body) -> Any:
+        import httpx
+
+        async with self._slots:
+            content = await asyncio.to_thread(lambda: json.dumps(body()).encode())
+            backoff, tries = FIRST_WAIT, 0
+            while True:
+                wait, tries = backoff, tries + 1
+                try:
+                    async with asyncio.timeout(self.timeout):
+                        response = await self._client.post(self.url, content=content)
+                except (TimeoutError, httpx.TimeoutException):
+                    trouble = f"gave no answer within {self.timeout:g} s"
+                except httpx.RequestError as error:
+                    trouble = f"could not be asked ({str(error).rstrip('.') or type(error).__name__})"
+                else:
+                    if response.is_success:
+                        return self._json(response)
+                    trouble = f"answered {_status(response)}{self._reason(response)}"
+                    if response.status_code not in RETRIED:
+                        break
+                    wait = max(wait, _asked_to_wait(response))
+                if tries > self.retries:
+                    break
+                await asyncio.sleep(min(wait, LONGEST_WAIT))
+                self.retries_made += 1
+                backoff = min(2 * backoff, LONGEST_WAIT)
+            raise WhymaskError(f"{self.shown} {trouble}; gave up after {tries} {'try' if tries == 1 else 'tries'}.")
+
+    def _json(self, response: httpx.Response) -> Any:
+        try:
+            return response.json()
+        except ValueError:
+            raise WhymaskError(f"{self.shown} answered {_status(response)} but not with JSON.") from None
+
+    def _reason(self, response: httpx.Response) -> str:
+        """The beginning of what the server says about an error, without secrets it may repeat."""
+        if "html" in response.headers.get("Content-Type", ""):
+            return ""
+        text = " ".join(response.text.split())
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        text = "".join(character for character in text[:200] if character.isprintable())
+        return f" ({text.rstrip('.')})" if text else ""
+
+
+def _run(loop: asyncio.AbstractEventLoop, client: httpx.AsyncClient) -> None:
+    """The life of a loop: until its Remote is gone."""
+    loop.run_forever()
+    loop.run_until_complete(client.aclose())
+    loop.run_until_complete(loop.shutdown_default_executor())
+    loop.close()
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """The usual ones, read once: that takes longer than a request."""
+    import httpx
+
+    return httpx.create_ssl_context()
+
+
+def _address(url: str, path: str) -> httpx.URL:
+    import httpx
+
+    try:
+        address = httpx.URL(url)
+    except (httpx.InvalidURL, TypeError):
+        address = httpx.URL("")
+    if address.scheme not in ("http", "https") or not address.host:
+        raise WhymaskError("the URL of a model must look like http://host:port/path or https://host/path.")
+    return address.copy_with(path=address.path.rstrip("/") + path) if path else address
+
+
+def _seconds(timeout: float) -> float:
+    if not 0 < timeout < float("inf"):
+        raise WhymaskError(f"timeout must be a positive number of seconds, not {timeout!r}.")
+    return float(timeout)
+
+
+def _status(response: httpx.Response) -> str:
+    """The number with its usual name: a server may call it anything."""
+    from httpx import codes
+
+    return f"{response.status_code} {codes.get_reason_phrase(response.status_code)}".rstrip()
+
+
+def _asked_to_wait(response: httpx.Response) -> float:
+    """Seconds the server asks for; a Retry-After that is a date counts as none."""
+    wanted: str = response.headers.get("Retry-After", "")
+    return float(wanted) if wanted.isascii() and wanted.isdigit() else 0.0

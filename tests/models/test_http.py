@@ -1,0 +1,305 @@
+import asyncio
+import gc
+import os
+import socket
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import whymask
+from whymask import WhymaskError
+from whymask.models.function import FunctionModel
+from whymask.models.http import HttpModel
+
+from models.serving import DROP, decode, fault_every, quadrant_probabilities, serving
+from models.tiny import QUADRANTS, lit
+
+SEARCH = {"method": "trace", "regions": "grid:4x4", "k": 4, "params": {"rounds": 2, "samples": 24}}
+
+
+def answer(body):
+    """What a user's server does: class number, class name, or its own favourite."""
+    values = quadrant_probabilities(np.stack([decode(image) for image in body["images"]]))
+    target = body["target"]
+    column = QUADRANTS.index(target) if isinstance(target, str) else 2 if target is None else target
+    return {"scores": values[:, column].tolist(), "top": values.argmax(axis=1).tolist()}
+
+
+def local(**options):
+    return FunctionModel(quadrant_probabilities, labels=QUADRANTS, **options)
+
+
+def same(found, expected):
+    assert found.regions == expected.regions
+    assert (found.score, found.removed_score) == (expected.score, expected.removed_score)
+    assert (found.scene.full_score, found.scene.blank_score) == (expected.scene.full_score, expected.scene.blank_score)
+    assert found.ledger.as_dict()["mec"] == expected.ledger.as_dict()["mec"]
+
+
+@pytest.mark.parametrize(("target", "label"), [("top right", "top right"), (1, "1")])
+def test_a_server_explains_as_its_function_does(target, label):
+    image = lit(1)
+    expected = whymask.explain(image, local(), target=1, **SEARCH)
+    with serving(answer) as server:
+        model = HttpModel(f"{server.url}/score", batch_size=5)
+        found = whymask.explain(image, model, target=target, **SEARCH)
+    same(found, expected)
+    assert found.target.label == label
+    assert model.retries_made == 0
+    assert {len(body["images"]) for body in server.bodies} <= set(range(1, 6))
+    assert all(body["target"] == target for body in server.bodies)
+    assert all(set(body) == {"images", "target"} for body in server.bodies)
+    assert found.provenance["url"] == f"{server.url}/score"
+
+
+def test_without_a_target_the_server_decides():
+    with serving(answer) as server:
+        found = whymask.explain(lit(2), HttpModel(server.url), **SEARCH)
+    same(found, whymask.explain(lit(2), local(), target=2, **SEARCH))
+    assert found.target.label == "the server's answer"
+    assert {body["target"] for body in server.bodies} == {None}
+
+
+@pytest.mark.parametrize(
+    ("fault", "timeout", "retried"),
+    [
+        (fault_every(5, 0.8), 0.4, True),
+        (fault_every(2, 0.05), 5.0, False),
+        (fault_every(3, (500, {}, {"error": "third time unlucky"})), 5.0, True),
+        (fault_every(3, (429, {"Retry-After": "0"}, {})), 5.0, True),
+        (fault_every(4, DROP), 5.0, True),
+    ],
+    ids=["too slow", "slow", "500 every third time", "429", "drops the connection"],
+)
+def test_faults_do_not_change_the_answer(fault, timeout, retried):
+    image = lit(3)
+    with serving(answer, fault) as server:
+        model = HttpModel(server.url, timeout=timeout, batch_size=6)
+        found = whymask.explain(image, model, target=3, **SEARCH)
+    same(found, whymask.explain(image, local(), target=3, **SEARCH))
+    assert (model.retries_made > 0) == retried
+
+
+def test_scores_are_in_the_order_of_the_rows_also_with_several_targets():
+    images = [lit(quadrant) for quadrant in range(4)] * 3
+    with serving(answer, fault_every(1, 0.1)) as server:
+        model = HttpModel(server.url, batch_size=2, concurrency=3)
+        assert model.batch_size == 6
+        bounds = [model.bind(image, target=i % 3) for i, image in enumerate(images)]
+        scores = model.respond(np.stack(images), bounds).score
+    expected = quadrant_probabilities(np.stack(images))[np.arange(12), np.arange(12) % 3]
+    np.testing.assert_array_equal(scores, expected)
+    assert server.most_under_way == 3
+
+
+def test_larger_pictures_are_reduced_to_max_side():
+    with serving(lambda body: {"scores": [0.5] * len(body["images"])}) as server:
+        model = HttpModel(server.url, max_side=20)
+        bound = model.bind(np.zeros((30, 40, 3), np.uint8))
+        model.respond(bound.inputs[None], [bound])
+    assert decode(server.bodies[0]["images"][0]).shape == (15, 20, 3)
+
+
+def ask_once(server_or_url, **options):
+    model = HttpModel(getattr(server_or_url, "url", server_or_url), **options)
+    bound = model.bind(lit(0), target=0)
+    return model, lambda: model.respond(bound.inputs[None], [bound])
+
+
+@pytest.mark.parametrize(
+    ("fault", "timeout", "words"),
+    [
+        ((503, {}, {"detail": "no GPU"}), 5.0, r'answered 503 Service Unavailable \({"detail": "no GPU"}\)'),
+        (DROP, 5.0, r"could not be asked \(Server disconnected.*\)"),
+        (0.5, 0.2, r"gave no answer within 0\.2 s"),
+    ],
+)
+def test_after_the_last_retry_the_error_says_what_happened(fault, timeout, words):
+    with serving(answer, fault_every(1, fault)) as server:
+        model, ask = ask_once(server, retries=2, timeout=timeout)
+        start = time.perf_counter()
+        with pytest.raises(WhymaskError, match=rf"^{server.url} {words}; gave up after 3 tries\.$"):
+            ask()
+        assert time.perf_counter() - start < 3
+    assert len(server.bodies) == 3
+    assert model.retries_made == 2
+
+
+def test_nobody_listens():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/score"
+        with pytest.raises(WhymaskError, match=rf"{url} could not be asked \(.+\); gave up after 2 tries"):
+            ask_once(url, retries=1)[1]()
+
+
+def test_an_answer_that_never_ends_is_a_timeout():
+    """Every byte arrives in time, the whole does not."""
+
+    def trickle(listener, stop):
+        connection, _ = listener.accept()
+        with connection:
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n")
+            for _ in range(200):
+                if stop.wait(0.05):
+                    return
+                connection.sendall(b"A: b\r\n")
+
+    stop = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=trickle, args=(listener, stop))
+        thread.start()
+        try:
+            start = time.perf_counter()
+            with pytest.raises(WhymaskError, match=r"no answer within 0\.3 s; gave up after 1 try\."):
+                ask_once(f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=0.3, retries=0)[1]()
+            assert time.perf_counter() - start < 1.5
+        finally:
+            stop.set()
+            thread.join()
+
+
+def test_one_failure_ends_the_other_requests():
+    """A hundred images that the server refuses one by one cost a few requests, not a hundred times all retries."""
+    with serving(answer, fault_every(1, (500, {}, {}))) as server:
+        model = HttpModel(server.url, batch_size=1, retries=1, concurrency=2)
+        bound = model.bind(lit(0), target=0)
+        with pytest.raises(WhymaskError, match="gave up after 2 tries"):
+            model.respond(np.stack([bound.inputs] * 100), [bound] * 100)
+    assert len(server.bodies) <= 6
+
+
+@pytest.mark.parametrize("status", [400, 404, 301])
+def test_other_statuses_fail_at_once(status):
+    page = (status, {"Content-Type": "text/html", "Location": "/"}, b"<html>no</html>")
+    words = rf"answered {status} [A-Z][A-Za-z ]+; gave up after 1 try\.$"
+    with serving(lambda body: page) as server, pytest.raises(WhymaskError, match=words):
+        ask_once(server)[1]()
+    assert len(server.bodies) == 1
+
+
+def test_waits_as_long_as_the_server_asks():
+    with serving(answer, lambda number: (429, {"Retry-After": "1"}, {}) if number == 1 else None) as server:
+        model, ask = ask_once(server)
+        start = time.perf_counter()
+        ask()
+        assert 1 <= time.perf_counter() - start < 3
+    assert model.retries_made == 1
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        (b"<html>hello</html>", "answered 200 OK but not with JSON"),
+        (b"\xff\xfe", "answered 200 OK but not with JSON"),
+        ({"score": [0.5]}, "must answer"),
+        ([0.5], "must answer"),
+        ({"scores": 0.5}, "must answer"),
+        ({"scores": ["0.5"]}, "a list of numbers"),
+        ({"scores": [None]}, "a list of numbers"),
+        ({"scores": [0.5, 0.5]}, "was sent 1 images but answered 2 scores"),
+    ],
+)
+def test_a_malformed_answer_is_one_sentence(reply, words):
+    with serving(lambda body: reply) as server, pytest.raises(WhymaskError, match=words) as caught:
+        ask_once(server)[1]()
+    assert server.url in str(caught.value)
+    assert len(server.bodies) == 1
+
+
+def test_scores_outside_0_and_1_are_refused():
+    with (
+        serving(lambda body: {"scores": [3.5] * len(body["images"])}) as server,
+        pytest.raises(WhymaskError, match=r"\[0, 1\]"),
+    ):
+        whymask.explain(lit(0), HttpModel(server.url), **SEARCH)
+
+
+def test_secrets_are_sent_but_never_shown():
+    def refuse(body):
+        return 403, {}, {"detail": "hunter2secret and tok-987654 and sk-header1 are no good"}
+
+    with serving(refuse) as server:
+        url = server.url.replace("http://", "http://ann:hunter2secret@") + "/score?model=a&token=tok-987654"
+        model, ask = ask_once(url, headers={"X-Key": "sk-header1"})
+        with pytest.raises(WhymaskError, match="answered 403") as caught:
+            ask()
+    assert server.paths == ["/score?model=a&token=tok-987654"]
+    assert server.headers[0]["X-Key"] == "sk-header1"
+    assert server.headers[0]["Authorization"].startswith("Basic ")
+    public = [str(caught.value), repr(model), model.name, model.fingerprint, *model.settings.values()]
+    for secret in ("hunter2", "tok-987654", "sk-header1"):
+        assert not any(secret in text for text in public)
+    assert f"{server.url}/score" in str(caught.value)
+
+
+def test_fingerprints_tell_servers_and_preprocessing_apart():
+    urls = ["http://a/score", "http://b/score", "http://a/score?model=x", "http://a/score?model=y"]
+    prints = {HttpModel(url).fingerprint for url in urls} | {HttpModel(urls[0], max_side=99).fingerprint}
+    assert len(prints) == 5
+    assert HttpModel(urls[0]).fingerprint == HttpModel(urls[0]).fingerprint
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"url": "localhost:8000"}, "must look like http://"),
+        ({"url": "http://[::1"}, "must look like http://"),
+        ({"timeout": 0}, "timeout must be a positive"),
+        ({"retries": -1}, "retries must be"),
+        ({"concurrency": 0}, "concurrency must be"),
+        ({"batch_size": 0}, "batch_size must be"),
+        ({"headers": {"X-Key": "line\nbreak"}}, "'X-Key' holds characters"),
+    ],
+)
+def test_bad_settings(options, words):
+    with pytest.raises(WhymaskError, match=words):
+        HttpModel(**{"url": "http://localhost/score", **options})
+
+
+def test_bad_binds():
+    model = HttpModel("http://localhost/score", name="mine")
+    with pytest.raises(WhymaskError, match="mine takes a target, not a question"):
+        model.bind(lit(0), question="Is there a dog?")
+    with pytest.raises(WhymaskError, match="at least 0, not -1"):
+        model.bind(lit(0), target=-1)
+
+
+def test_works_where_an_event_loop_is_running():
+    async def notebook():
+        return ask()
+
+    with serving(answer) as server:
+        _, ask = ask_once(server)
+        assert asyncio.run(notebook()).score[0] == quadrant_probabilities(lit(0)[None])[0, 0]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_process_is_told_to_make_the_model_again():
+    _, ask = ask_once("http://localhost/score")
+    child = os.fork()
+    if child == 0:
+        try:
+            ask()
+        except WhymaskError as error:
+            os._exit(0 if "before this process was forked" in str(error) else 2)
+        finally:
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_model_that_is_gone_leaves_no_thread():
+    before = threading.active_count()
+    with serving(answer) as server:
+        for _ in range(3):
+            model, ask = ask_once(server)
+            ask()
+        del model, ask
+        gc.collect()
+    deadline = time.perf_counter() + 5
+    while threading.active_count() > before and time.perf_counter() < deadline:
+        time.sleep(0.01)
+    assert threading.active_count() <= before

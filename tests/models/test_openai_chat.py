@@ -1,0 +1,217 @@
+import gc
+from math import log
+
+import numpy as np
+import pytest
+
+import whymask
+from whymask import WhymaskError
+from whymask.models.function import FunctionModel
+from whymask.models.openai_chat import OpenAIChatModel
+
+from models.serving import DROP, decode, fault_every, quadrant_probabilities, serving
+from models.tiny import lit
+
+QUESTION = "Is the top left bright?"
+KEY = "sk-do-not-show-me-123"
+PREFIX = "data:image/png;base64,"
+
+
+@pytest.fixture(autouse=True)
+def _no_key(monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+
+def picture(body):
+    (message,) = body["messages"]
+    (url,) = [part["image_url"]["url"] for part in message["content"] if part["type"] == "image_url"]
+    return decode(url.removeprefix(PREFIX))
+
+
+def reply(tokens):
+    """A chat completion of one token, with its alternatives."""
+    top = [{"token": text, "logprob": log(value), "bytes": None} for text, value in tokens]
+    first = max(top, key=lambda entry: entry["logprob"])
+    choice = {"index": 0, "message": {"role": "assistant", "content": first["token"]}, "finish_reason": "length"}
+    return {
+        "object": "chat.completion",
+        "choices": [choice | {"logprobs": {"content": [first | {"top_logprobs": top}]}}],
+    }
+
+
+def says_yes(images):
+    """Probability (B,) of "yes", by how bright the top left quadrant is."""
+    return quadrant_probabilities(images)[:, 0]
+
+
+def answer(body):
+    """Yes in three spellings, No in two, and a little of something else."""
+    yes = says_yes(picture(body)[None])[0]
+    spellings = [("Yes", 0.5 * yes), (" yes", 0.25 * yes), ("YES", 0.125 * yes), ("Y", 0.125 * yes)]
+    return reply([*spellings, ("No", 0.75 * (1 - yes)), (" no", 0.125 * (1 - yes))])
+
+
+def chat(server, **options):
+    return OpenAIChatModel("tiny-vlm", base_url=f"{server.url}/v1", **options)
+
+
+@pytest.mark.parametrize(
+    ("fault", "timeout"),
+    [(None, 5.0), (fault_every(3, (500, {}, {})), 5.0), (fault_every(5, DROP), 5.0), (fault_every(20, 1.0), 0.5)],
+    ids=["well", "500 every third time", "drops the connection", "too slow"],
+)
+def test_explains_as_the_probability_of_the_word_does(fault, timeout):
+    image = lit(0)
+    search = {"method": "trace", "regions": "grid:4x4", "k": 4, "params": {"rounds": 2, "samples": 16}}
+    expected = whymask.explain(image, FunctionModel(lambda images: 0.875 * says_yes(images)), **search)
+    with serving(answer, fault) as server:
+        model = chat(server, timeout=timeout)
+        found = whymask.explain(image, model, question=QUESTION, target=" yes", **search)
+    assert found.regions == expected.regions
+    assert found.score == pytest.approx(expected.score, abs=1e-12)
+    assert found.scene.full_score == pytest.approx(expected.scene.full_score, abs=1e-12)
+    assert found.target.label == "yes"
+    assert found.provenance["deterministic"] is False
+    assert (model.retries_made > 0) == (fault is not None)
+    assert server.most_under_way <= 8
+    assert model.floored == 0
+
+
+@pytest.mark.parametrize(("quadrant", "word"), [(0, "Yes"), (3, "No")])
+def test_by_default_explains_the_model_s_own_answer(quadrant, word):
+    with serving(answer) as server:
+        bound = chat(server).bind(lit(quadrant), question=QUESTION)
+    assert (bound.target.label, bound.probes) == (word, 1)
+
+
+def test_the_request():
+    with serving(answer) as server:
+        model = chat(server, api_key=KEY)
+        image = np.random.default_rng(0).integers(0, 256, (30, 40, 3), dtype=np.uint8)
+        bound = model.bind(image, question=QUESTION, target="No")
+        model.respond(bound.inputs[None], [bound])
+    (body,) = server.bodies
+    (image_part, text_part) = body["messages"][0]["content"]
+    assert image_part["image_url"]["url"].startswith(PREFIX)
+    np.testing.assert_array_equal(picture(body), image)
+    assert text_part == {"type": "text", "text": QUESTION}
+    assert {**body, "messages": [{**body["messages"][0], "content": ...}]} == {
+        "model": "tiny-vlm",
+        "messages": [{"role": "user", "content": ...}],
+        "max_tokens": 1,
+        "temperature": 0,
+        "logprobs": True,
+        "top_logprobs": 20,
+    }
+    assert server.paths == ["/v1/chat/completions"]
+    assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
+
+
+def test_each_row_has_its_own_question_and_word():
+    images = np.stack([lit(0), lit(1), lit(0)])
+    with serving(answer) as server:
+        model = chat(server)
+        asked = [("One?", "Yes"), ("Two?", "no"), ("Three?", "NO")]
+        bounds = [model.bind(lit(0), question=question, target=word) for question, word in asked]
+        scores = model.respond(images, bounds).score
+    yes = says_yes(images)
+    np.testing.assert_allclose(scores, [0.875 * yes[0], 0.875 * (1 - yes[1]), 0.875 * (1 - yes[2])], rtol=1e-12)
+    assert {body["messages"][0]["content"][1]["text"] for body in server.bodies} == {"One?", "Two?", "Three?"}
+
+
+@pytest.mark.parametrize(
+    ("tokens", "floor", "expected"),
+    [
+        ([("Yes", 0.5), ("No", 0.3)], None, 0.2),  # what is left of 1
+        ([("Yes", 0.5), ("No", 0.05)], None, 0.05),  # the least returned
+        ([("Yes", 0.7), ("No", 0.3000001)], None, 0.0),
+        ([("Yes", 0.5), ("No", 0.3)], 1e-4, 1e-4),
+    ],
+)
+def test_a_word_outside_the_returned_tokens_gets_a_floor_and_is_counted(tokens, floor, expected):
+    with serving(lambda body: reply(tokens)) as server:
+        model = chat(server, floor=floor)
+        bound = model.bind(lit(0), question=QUESTION, target="Maybe")
+        scores = model.respond(np.stack([bound.inputs] * 3), [bound] * 3).score
+        assert scores == pytest.approx([expected] * 3, abs=1e-12)
+        assert model.floored == 3
+        known = model.bind(lit(0), question=QUESTION, target="yes")
+        assert model.respond(known.inputs[None], [known]).score == pytest.approx([tokens[0][1]])
+        assert model.floored == 3
+
+
+def test_probabilities_that_round_above_1_are_clipped():
+    with serving(lambda body: reply([("Yes", 0.9), ("yes", 0.100001)])) as server:
+        model = chat(server)
+        bound = model.bind(lit(0), question=QUESTION, target="yes")
+        assert model.respond(bound.inputs[None], [bound]).score.tolist() == [1.0]
+
+
+def test_the_returned_tokens_can_be_read():
+    with serving(lambda body: reply([("No", 0.25), (" Yes", 0.5)])) as server:
+        (tokens,) = chat(server).tokens([lit(0)], [QUESTION])
+    assert [text for text, _ in tokens] == [" Yes", "No"]
+
+
+def test_the_key_comes_from_the_environment_and_is_never_shown(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY + "\n")
+
+    def refuse(body):
+        return 401, {}, {"error": {"message": f"Incorrect API key provided: {KEY}."}}
+
+    with serving(refuse) as server:
+        model = chat(server)
+        with pytest.raises(WhymaskError, match=r"answered 401 Unauthorized .*Incorrect API key") as caught:
+            model.bind(lit(0), question=QUESTION)
+    assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
+    public = [str(caught.value), repr(model), repr(vars(model)), repr(model.remote), model.fingerprint, model.name]
+    assert not any(KEY in text for text in [*public, *model.settings.values()])
+    with pytest.raises(WhymaskError, match="'Authorization' holds characters") as caught:
+        chat(server, api_key="sk-\u00e9-secret")
+    assert "secret" not in str(caught.value)
+
+
+def test_without_a_key_none_is_sent():
+    with serving(answer) as server:
+        chat(server).bind(lit(0), question=QUESTION)
+    assert "Authorization" not in server.headers[0]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {},
+        [],
+        {"choices": []},
+        {"choices": [{"logprobs": None}]},
+        {"choices": [{"logprobs": {"content": []}}]},
+        {"choices": [{"logprobs": {"content": [{"token": "Yes", "logprob": -0.1, "top_logprobs": []}]}}]},
+        {"choices": [{"logprobs": {"content": [{"top_logprobs": [{"token": "Yes", "logprob": "high"}]}]}}]},
+    ],
+)
+def test_a_server_without_logprobs_is_one_sentence(bad):
+    with serving(lambda body: bad) as server, pytest.raises(WhymaskError, match="returned no top_logprobs") as caught:
+        chat(server).bind(lit(0), question=QUESTION)
+    assert f"{server.url}/v1/chat/completions" in str(caught.value)
+
+
+def test_after_the_last_retry_the_error_names_the_url():
+    words = "/v1/chat/completions answered 503 .* after 2 tries"
+    with serving(answer, fault_every(1, (503, {}, {}))) as server, pytest.raises(WhymaskError, match=words) as caught:
+        chat(server, retries=1).bind(lit(0), question=QUESTION)
+    assert str(caught.value).startswith(server.url)
+
+
+def test_bad_binds():
+    with serving(lambda body: reply([("\n", 0.9), ("Yes", 0.1)])) as server:
+        model = chat(server)
+        for question in (None, "  "):
+            with pytest.raises(WhymaskError, match="pass a question"):
+                model.bind(lit(0), question=question)
+        with pytest.raises(WhymaskError, match="the target 'two words': pass a target of one word"):
+            model.bind(lit(0), question=QUESTION, target="two words")
+        with pytest.raises(WhymaskError, match=r"answered '\\n': pass a target"):
+            model.bind(lit(0), question=QUESTION)
+        with pytest.raises(WhymaskError, match="floor must lie"):
+            chat(server, floor=2.0)
+    gc.collect()  # what is left over must not warn

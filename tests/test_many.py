@@ -1,0 +1,105 @@
+"""Many images at once, the same answers as one by one."""
+
+import gc
+
+import numpy as np
+import pytest
+from skimage.data import data_dir
+
+import whymask
+from whymask import WhymaskError
+from whymask.models import MODELS
+
+from models.tiny import lit, quadrants
+
+
+@pytest.mark.parametrize("in_flight", [1, 3, 16])
+@pytest.mark.parametrize("method", ["trace", "copair+phasewin"])
+def test_equals_one_by_one(in_flight, method):
+    images = [np.roll(lit(q % 4), shift, axis=0) for shift, q in enumerate(range(7))]
+    options = {"regions": "grid:4x4", "method": method, "batch_size": 20}
+    many = dict(whymask.explain_many(images, quadrants(), in_flight=in_flight, **options))
+    assert sorted(many) == list(range(7))
+    for number, image in enumerate(images):
+        alone = whymask.explain(image, quadrants(), **options)
+        assert many[number].ledger == alone.ledger
+        if method == "trace":
+            assert many[number].regions == alone.regions
+            assert many[number].score == pytest.approx(alone.score, abs=1e-6)
+        else:
+            assert many[number].order == alone.order
+
+
+def test_images_are_drawn_as_needed():
+    drawn = []
+
+    def images():
+        for q in range(4):
+            drawn.append(q)
+            yield lit(q)
+
+    found = whymask.explain_many(images(), quadrants(), in_flight=2, regions="grid:4x4", k=2)
+    assert drawn == []
+    next(found)
+    assert len(drawn) <= 3
+
+
+def test_targets_one_per_image():
+    found = dict(whymask.explain_many([lit(0)] * 3, quadrants(), targets=[1, "sw", None], regions="grid:4x4", k=2))
+    assert [found[i].target.index for i in range(3)] == [1, 2, 0]
+    with pytest.raises(WhymaskError, match="fewer targets than images"):
+        list(whymask.explain_many([lit(0)] * 3, quadrants(), targets=[1], regions="grid:4x4", k=2))
+
+
+def test_bad_options_are_refused_at_once():
+    with pytest.raises(WhymaskError, match="did you mean 'trace'"):
+        whymask.explain_many([lit(0)], quadrants(), method="trase")
+
+
+def test_one_progress_bar(capsys):
+    list(whymask.explain_many([lit(0), lit(1)], quadrants(), regions="grid:2x2", k=1, progress=True))
+    assert "2/2" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not MODELS["efficientnet-lite0"].installed, reason="the weights are not installed: whymask[lite]")
+def test_batch_size_and_company_move_scores_by_less_than_1e_6():
+    from whymask.case import Case, batching, responder
+    from whymask.search.driver import in_batches
+
+    model = whymask.load("efficientnet-lite0")
+    names = ("camera.png", "coffee.png", "rocket.jpg", "astronaut.png", "chelsea.png", "motorcycle_left.png")
+    cases = [Case.of(f"{data_dir}/{name}", model) for name in names]
+    rng = np.random.default_rng(0)
+    parts = [(i, rng.random((6, case.partition.n)) < 0.4) for i, case in enumerate(cases)]
+    alone = [in_batches([(i, rows)], responder(cases), 1)[i] for i, rows in parts]
+    for size in (7, 64):
+        together = in_batches(parts, responder(cases), size)
+        for i, scores in enumerate(alone):
+            np.testing.assert_allclose(together[i], scores, atol=1e-6)
+    assert batching(model).size >= 1
+
+
+@pytest.mark.skipif(not MODELS["efficientnet-lite0"].installed, reason="the weights are not installed: whymask[lite]")
+@pytest.mark.parametrize("name", ["camera.png", "coffee.png"])
+def test_orderings_of_photos_do_not_depend_on_the_batch(name):
+    model = whymask.load("efficientnet-lite0")
+    options = {"regions": "grid:4x4", "method": "greedy"}
+    orders = {
+        size: whymask.explain(f"{data_dir}/{name}", model, batch_size=size, **options).order for size in (1, 7, 64)
+    }
+    assert orders[1] == orders[7] == orders[64]
+
+
+def test_memory_does_not_grow():
+    """After a warm-up, 200 explanations leave no more objects behind than 20 do."""
+    model = quadrants()
+
+    def explain(count):
+        for seed in range(count):
+            whymask.explain(lit(seed % 4), model, regions="grid:4x4", k=3, seed=seed, params={"rounds": 1})
+        gc.collect()
+        return len(gc.get_objects())
+
+    explain(20)
+    before = explain(20)
+    assert explain(200) - before < 200
