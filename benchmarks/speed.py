@@ -28,7 +28,11 @@ def resnet101(device: str, dtype: str):
     """torchvision's ResNet-101, random weights."""
     from whymask.models import zoo
 
-    return zoo.load("torchvision:resnet101", pretrained=False, device=device, dtype=dtype)
+    model = zoo.load("torchvision:resnet101", pretrained=False, device=device, dtype=dtype)
+    for name, parameter in model.module.named_parameters():
+        if name.endswith("bn3.weight"):
+            parameter.fill_(0.1)  # random residual branches would overflow in fp16
+    return model
 
 
 def clip_vit_l14(device: str, dtype: str):

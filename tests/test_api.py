@@ -5,6 +5,7 @@ import pytest
 
 import whymask
 from whymask import EvidenceMask, Ordering, WhymaskError
+from whymask.objective import Objective
 from whymask.results import Explanation, atomic
 
 from models.tiny import lit, quadrants
@@ -49,8 +50,9 @@ def test_orders_the_quadrant_first():
     assert heat.min() == 1 / 16
     assert heat[:16, :16].min() > heat[16:, 16:].max()
     assert ranking.areas[-1] == pytest.approx(1)
-    with pytest.raises(WhymaskError, match="k must be between"):
-        ranking.top(17)
+    for k in (0, 17):
+        with pytest.raises(WhymaskError, match="k must be between"):
+            ranking.top(k)
 
 
 def test_replay():
@@ -86,6 +88,33 @@ def test_saved_is_loaded(tmp_path, method):
     assert [file.name for file in path.parent.iterdir()] == ["result.npz"]
 
 
+def test_an_incomplete_result_stays_one(tmp_path):
+    assert not Explanation.load(explain(budget=20).save(tmp_path / "x")).complete
+
+
+def test_another_schema_is_refused(tmp_path):
+    path = explain().save(tmp_path / "x")
+    with np.load(path) as stored:
+        arrays = dict(stored)
+    header = json.loads(str(arrays.pop("header"))) | {"schema": 2}
+    np.savez(path, header=np.array(json.dumps(header)), **arrays)
+    with pytest.raises(WhymaskError, match="schema 2"):
+        Explanation.load(path)
+    np.savez(path, header=np.array("{}"), **arrays)
+    with pytest.raises(WhymaskError, match="is not a saved explanation"):
+        Explanation.load(path)
+    np.save(tmp_path / "a.npy", np.ones(3))
+    with pytest.raises(WhymaskError, match="is not a saved explanation"):
+        Explanation.load(tmp_path / "a.npy")
+
+
+def test_seed_regions_are_the_whole_mask():
+    ranking = explain(method="trace+greedy", params={"early_stop": True})
+    assert len(ranking.seed_regions) == 4
+    assert ranking.order[: ranking.kept] == ranking.seed_regions[: ranking.kept]
+    assert explain(method="greedy", k=None).seed_regions == ()
+
+
 def test_what_is_no_result_is_refused(tmp_path):
     (tmp_path / "a.npz").write_bytes(b"nothing")
     np.savez(tmp_path / "b.npz", x=np.ones(3))
@@ -117,6 +146,10 @@ def test_provenance_says_how_to_get_it_again():
     assert how["versions"]["whymask"] == whymask.__version__
     again = explain(seed=how["seed"], fill=how["fill"], resize=how["resize"], params=how["parameters"])
     assert again.regions == first.regions
+    assert explain(budget=40).provenance["budget"] == 40
+    odd = explain(method="greedy", k=None, params={"objective": Objective(0.3)})
+    same = explain(method="greedy", k=None, params=json.loads(json.dumps(odd.provenance["parameters"])))
+    assert same.order == odd.order
 
 
 def test_a_budget_stops_early_and_says_so():
@@ -154,11 +187,24 @@ def test_evidence_of_a_given_label_map_and_another_target():
     assert found.regions == (3,)
     masks = np.stack([labels == value for value in (3, 0)])
     assert explain(image=lit(0, 64), regions=masks, target=3, k=1).regions == (0,)
+    named = explain(image=lit(0, 64), regions=labels + 10, target="bottom right", k=1)
+    assert named.names(named.regions) == [13]
+    assert "regions (13)" in str(named)
 
 
 def test_prints_what_matters():
     evidence = explain(params={"rounds": 10})
-    for words in ("'top left' scores", "4 of 16 regions (0, 1, 4, 5)", "25.0%", "forwards", "to probe in"):
+    assert f"keep {evidence.score:.2f}, {evidence.share:.0%} of it" in str(evidence)
+    assert f"everything else scores {evidence.removed_score:.2f}" in str(evidence)
+    asked = str(explain(target="se"))
+    assert asked.startswith("The model says 'top left'; asked about 'bottom right': it scores")
+    for words in (
+        "The model says 'top left', which scores",
+        "4 of 16 regions (0, 1, 4, 5)",
+        "25.0%",
+        "forwards",
+        "to probe in",
+    ):
         assert words in str(evidence)
     assert "most important first" in str(explain(method="greedy", k=None))
 

@@ -71,15 +71,19 @@ def test_explain_a_photo(tmp_path):
     answer = whymask_command("explain", CAMERA, "--out", str(tmp_path / "out"))
     assert answer.returncode == 0, answer.stderr
     first, picture = answer.stdout.splitlines()
-    assert first.startswith("'tripod' scores 0.9")
+    assert first.startswith("The model says 'tripod', which scores 0.9")
     assert "8 of 64 regions" in first
     assert picture == f"Picture: {tmp_path}/out/camera-trace.png"
     with Image.open(tmp_path / "out" / "camera-trace.png") as image:
         assert image.width > 1000
     evidence = Explanation.load(tmp_path / "out" / "camera-trace.npz")
+    assert whymask_command("explain", CAMERA, "--budget", "0", "--out", str(tmp_path / "out")).stdout.endswith(
+        "camera-trace-2.png\n"  # nothing is overwritten
+    )
     assert evidence.share > 0.8
     assert evidence.area < 0.15
-    assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["camera-trace.npz", "camera-trace.png"]
+    files = [file.name for file in (tmp_path / "out").iterdir()]
+    assert sorted(files) == [f"camera-trace{n}.{kind}" for n in ("-2", "") for kind in ("npz", "png")]
 
 
 @lite
@@ -102,6 +106,8 @@ def test_explain_json_with_every_flag(tmp_path):
     assert report["provenance"]["fill"] == "mean"
     assert 0 <= report["curves"]["insertion_auc"] <= 1
     assert set(report["recurrence"].values()) <= {0.5, 1.0}
+    assert [one["provenance"]["seed"] for one in report["seeds"]] == [5, 6]
+    assert len(report["curves"]["insertion"]) == 16
     assert not report["complete"]
 
 
@@ -119,12 +125,17 @@ def test_explain_json_with_every_flag(tmp_path):
         ([CAMERA, "--k", "0"], "k must be between 1"),
         ([CAMERA, "--method", "trase"], "did you mean 'trace'"),
         ([CAMERA, "--target", "tripodd"], "did you mean 'tripod'"),
+        ([CAMERA, "--target", "qqqqqqqq"], "(1"),
         ([CAMERA, "--model", "efficientnet-light0"], "did you mean 'efficientnet-lite0'"),
         ([CAMERA, "--fill", "blck"], "did you mean 'black'"),
         ([CAMERA, "--regions", "labels.npy"], "the label map has shape (3, 3)"),
         ([CAMERA, "--resize", "crop"], "resize is 'own', 'squash'"),
         ([CAMERA, "--device", "cuda:77"], "not available"),
-        ([CAMERA, "--out", "text.png/x", "--budget", "0"], "cannot write"),
+        ([CAMERA, "--out", "text.png/x", "--method", "greedy"], "cannot write"),
+        ([CAMERA, "--method", "greedy", "--seeds", "3"], "pass --k"),
+        ([CAMERA, "--model-option", "classes"], "NAME=VALUE"),
+        ([CAMERA, "--model-option", "colour=red"], "colour"),
+        ([CAMERA, "--fill", "rgb(300,0,0)"], "0 to 255"),
         ([CAMERA, "--seeds", "0"], "--seeds must be at least 1"),
     ],
 )
@@ -154,7 +165,7 @@ def test_an_interrupt_leaves_no_file_and_no_traceback(tmp_path):
         _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Traceback" not in stderr
-    assert not (tmp_path / "out").exists()
+    assert list((tmp_path / "out").iterdir()) == []
 
 
 def test_models():

@@ -39,6 +39,8 @@ def test_modes():
 def test_transparency_is_shown_on_white():
     clear = Image.new("RGBA", (4, 4), (10, 20, 30, 0))
     assert load_image(clear).getpixel((0, 0)) == (255, 255, 255)
+    half = Image.new("RGBA", (4, 4), (0, 100, 200, 128))
+    assert load_image(half).getpixel((0, 0)) == pytest.approx((127, 177, 227), abs=1)
     palette = Image.new("P", (2, 2), 0)
     palette.putpalette([200, 0, 0] + [0] * 765)
     assert load_image(encoded(palette, transparency=0)).getpixel((0, 0)) == (255, 255, 255)
@@ -51,11 +53,32 @@ def test_sixteen_bits_are_scaled_not_cut():
         np.testing.assert_array_equal(np.asarray(load_image(source))[..., 0], expected)
 
 
+def test_float_and_32_bit_images_are_read_or_refused():
+    ramp = np.linspace(0, 1, 64, dtype=np.float32).reshape(8, 8)
+    expected = np.rint(ramp * 255)
+    for source in (Image.fromarray(ramp), encoded(Image.fromarray(ramp), "TIFF")):
+        np.testing.assert_array_equal(np.asarray(load_image(source))[..., 0], expected)
+    bytes_in_ints = Image.fromarray(expected.astype(np.int32))
+    np.testing.assert_array_equal(np.asarray(load_image(bytes_in_ints))[..., 0], expected)
+    with pytest.raises(WhymaskError, match=r"\[0, 1\]"):
+        load_image(Image.fromarray(ramp * 300))
+    with pytest.raises(WhymaskError, match="0 to 65535"):
+        load_image(Image.fromarray(np.array([[-5, 70000]], dtype=np.int32)))
+
+
+@pytest.mark.parametrize("kind", ["WEBP", "BMP", "TIFF", "GIF", "PNG", "JPEG"])
+def test_formats(kind):
+    assert load_image(encoded(Image.fromarray(GRADIENT), kind)).size == (64, 48)
+
+
 def test_exif_rotation_is_applied():
     exif = Image.Exif()
-    exif[0x0112] = 6  # rotate by 90 degrees to show
-    image = load_image(encoded(Image.fromarray(GRADIENT), "JPEG", exif=exif))
+    exif[0x0112] = 6  # turn clockwise by 90 degrees to show: the dark left side becomes the top
+    image = load_image(encoded(Image.fromarray(GRADIENT), "JPEG", exif=exif, quality=95))
     assert image.size == (48, 64)
+    rows = np.asarray(image).mean(axis=(1, 2))
+    assert rows[0] < 10
+    assert (np.diff(rows) > 0).all()
 
 
 def bomb(width=20_000, height=10_000):
@@ -96,8 +119,15 @@ def test_other_bad_sources(tmp_path):
     for array in (np.zeros((3, 4, 5), np.uint8), np.zeros(4, np.uint8), np.zeros((0, 4), np.uint8)):
         with pytest.raises(WhymaskError, match="shape"):
             load_image(array)
-    with pytest.raises(WhymaskError, match=r"\[0, 1\]"):
-        load_image(np.full((4, 4), 2.0))
+    for bad in (2.0, -0.5, np.nan):
+        with pytest.raises(WhymaskError, match=r"\[0, 1\]"):
+            load_image(np.full((4, 4), bad))
+    with pytest.raises(WhymaskError, match="not list"):
+        load_image([1, 2, 3])
+    with pytest.raises(WhymaskError, match="cannot be read"):
+        load_image("x" * 300)
+    with pytest.raises(WhymaskError, match="broken"):
+        load_image(Image.open(io.BytesIO(encoded(Image.fromarray(GRADIENT), "JPEG")[:-100])))
     with pytest.raises(WhymaskError, match="int64"):
         load_image(np.zeros((4, 4), int))
 
@@ -119,7 +149,7 @@ def test_squash_and_none():
     np.testing.assert_array_equal(canvas, np.asarray(image.resize((32, 32), Image.Resampling.BICUBIC)))
     again, _ = CentreCrop(32).place(Image.fromarray(canvas), "none")
     np.testing.assert_array_equal(again, canvas)
-    with pytest.raises(WhymaskError, match="32 x 32"):
+    with pytest.raises(WhymaskError, match="grid is 32 x 32"):
         CentreCrop(32).place(image, "none")
     with pytest.raises(WhymaskError, match="'own', 'squash'"):
         CentreCrop(32).place(image, "stretch")
@@ -130,3 +160,5 @@ def test_labels_follow_the_image_through_the_crop():
     seen = see_labels(labels, (0.25, 0.25, 0.75, 0.75), (24, 32))
     assert set(np.unique(seen)) == {11, 12, 21, 22}
     np.testing.assert_array_equal(see_labels(labels, (0, 0, 1, 1), labels.shape), labels)
+    columns = np.arange(10)[None].repeat(4, axis=0)
+    assert see_labels(columns, (0, 0, 1, 1), (4, 5))[0].tolist() == [1, 3, 5, 7, 9]  # the middle of each cell

@@ -20,6 +20,10 @@ def test_flat_fills():
 def test_blurs_keep_the_brightness_or_a_third_of_it():
     blur, dark = fill_canvas("blur", CANVAS), fill_canvas("dark_defocus", CANVAS)
     assert blur.std() < CANVAS.std() / 5
+    step = np.zeros((64, 64, 3), dtype=np.uint8)
+    step[:, 32:] = 255
+    profile = fill_canvas("blur", step)[32, :, 0] / 255  # a Gaussian of standard deviation 4 around the step
+    assert profile[32 + 4] == pytest.approx(0.86, abs=0.04)
     assert blur.mean() == pytest.approx(CANVAS.mean(), abs=2)
     assert dark.mean() == pytest.approx(CANVAS.mean() / 3, abs=2)
 
@@ -34,7 +38,11 @@ def test_an_image_as_fill(tmp_path):
 def test_refuses():
     with pytest.raises(WhymaskError, match="did you mean 'black'"):
         fill_canvas("blakc", CANVAS)
-    for colour in ((1, 2), (1, 2, 300), (0.5, 0.5, 0.5)):
+    with pytest.raises(WhymaskError, match=r"there is no file missing\.jpg"):
+        fill_canvas("missing.jpg", CANVAS)
+    with pytest.raises(WhymaskError, match="not list"):
+        fill_canvas([1, 2, 3], CANVAS)
+    for colour in ((1, 2), (1, 2, 300), (0.5, 0.5, 0.5), "rgb(300,0,0)"):
         with pytest.raises(WhymaskError, match="three whole numbers"):
             fill_canvas(colour, CANVAS)
 

@@ -39,7 +39,12 @@ def test_grid(spec, n):
     assert result.n == n
     if spec == "grid:8x8":
         np.testing.assert_allclose(result.areas, 1 / 64)
-        np.testing.assert_allclose(result.centroids[9], [1.5 / 8, 1.5 / 8])
+        np.testing.assert_allclose(result.centroids[10], [2.5 / 8, 1.5 / 8])  # second row, third column
+
+
+def test_a_grid_follows_the_shape_of_the_canvas():
+    wide = NOISE[:24]  # 24 x 96: four times as wide as high
+    assert set(np.unique(partition(wide, "grid:16").labels[:, 0])) == {0, 8}  # two rows of eight
 
 
 def test_a_finer_grid_than_pixels_drops_empty_cells():
@@ -71,12 +76,24 @@ def test_a_label_map_of_the_whole_image_is_cropped_like_the_image():
     np.testing.assert_array_equal(result.labels[:, 0], np.repeat([0, 1], 48))
 
 
+def test_a_map_with_the_shape_of_both_belongs_to_the_image():
+    labels = np.arange(96)[None].repeat(96, axis=0) // 48
+    left = partition(NOISE, labels, image_shape=(96, 96), box=(0, 0, 0.5, 1))
+    assert left.n == 1
+
+
+def test_numbers_of_a_users_map_are_kept():
+    labels = np.array([[107, 100], [120, 127]]).repeat(48, axis=0).repeat(48, axis=1)
+    assert partition(NOISE, labels).values == (100, 107, 120, 127)
+    assert partition(NOISE, "grid:2x2").values is None
+
+
 def test_label_map_files(tmp_path):
     labels = partition(NOISE, "grid:4x4").labels
     np.save(tmp_path / "labels.npy", labels)
     Image.fromarray(labels.astype(np.uint16)).save(tmp_path / "labels.png")
     for name in ("labels.npy", "labels.png"):
-        result = partition(NOISE, str(tmp_path / name))
+        result = partition(NOISE, tmp_path / name)
         np.testing.assert_array_equal(result.labels, labels)
         assert result.name == name
     (tmp_path / "bad.png").write_bytes(b"nothing")

@@ -20,12 +20,12 @@ from whymask.imaging import ImageSource, Resize
 from whymask.masking import Fill, compose, fill_name, stack
 from whymask.metrics.curves import Curves
 from whymask.models.base import Bound, Model
-from whymask.objective import SUFF_NECC, SUFFICIENCY, Bools, Floats, Ledger, Objective, Oracle
+from whymask.objective import SUFF_NECC, SUFFICIENCY, Bools, Floats, Ledger, Objective, Oracle, pack
 from whymask.partition import Partition, Regions, partition
 from whymask.results import EvidenceMask, Ordering, Scene, viewable
 from whymask.search.driver import Part, Progress, RespondMany, Search, SearchResult, drive, in_batches
-from whymask.search.protocol import Problem
-from whymask.search.recipes import Recipe
+from whymask.search.protocol import Problem, completed
+from whymask.search.recipes import Recipe, plain
 
 
 @dataclass
@@ -41,6 +41,7 @@ class Case:
     batching: Batching
     settings: dict[str, Any]  # resize, fill: what else the provenance tells
     known: dict[bytes, float] = field(default_factory=dict)
+    tops: dict[bytes, int] = field(default_factory=dict)  # the answer the model would give, where it tells
 
     @classmethod
     def of(
@@ -65,9 +66,9 @@ class Case:
     def __post_init__(self) -> None:
         self._index = self.bound.index(self.partition.labels)
 
-    def inputs(self, rows: Bools) -> Any:
-        """The masked inputs (B, ...) of kept sets (B, n)."""
-        return compose(rows, self._index, self.bound.inputs, self.bound.fill_inputs)
+    def inputs(self, rows: Bools, room: Any = None) -> Any:
+        """The masked inputs (B, ...) of kept sets (B, n), in the memory of `room` where that is given."""
+        return compose(rows, self._index, self.bound.inputs, self.bound.fill_inputs, room)
 
     def ask(self, rows: Bools, objective: Objective = SUFFICIENCY) -> tuple[Floats, int]:
         """Responses (sides, B) outside a search, and how many images had to be sent for them."""
@@ -97,7 +98,7 @@ class Case:
             for seed in seeds
         ]
         found = dict(drive(searches, responder([self] * len(searches)), batch_size=lambda: self.batching.size))
-        spent = {"seconds": time.perf_counter() - start}
+        spent = {"budget": budget, "seconds": time.perf_counter() - start}
         return [self.result(found[i], self.provenance(recipe, seed) | spent) for i, seed in enumerate(seeds)]
 
     def replay(self, order: Sequence[int]) -> Curves:
@@ -110,13 +111,15 @@ class Case:
 
     def result(self, found: SearchResult, provenance: dict[str, Any]) -> EvidenceMask | Ordering:
         """What a search found, as a user sees it: with the picture and its reference scores."""
-        whole = np.ones(self.partition.n, dtype=bool)
-        rows = [whole, ~whole]
+        whole_image = np.ones(self.partition.n, dtype=bool)
+        rows = [whole_image, ~whole_image]
         if found.order is None and found.mask is not None:
             rows += [found.mask, ~found.mask]
-        ((full, blank, *own),), sent = self.ask(np.array(rows))
+        ((full, blank, *own),), _ = self.ask(np.array(rows))
         ledger = Ledger(dict(found.ledger.entries))
-        ledger.add("probe", "suff", len(rows) + self.bound.probes, sent + self.bound.probes)
+        # Counted as if this search ran alone: its own mask is known, the other images are not.
+        known = int(found.score is not None and found.order is None)
+        ledger.add("probe", "suff", len(rows) + self.bound.probes, len(rows) - known + self.bound.probes)
         scene = Scene(
             photo=viewable(self.bound.image),
             canvas=self.bound.canvas,
@@ -124,47 +127,57 @@ class Case:
             box=self.bound.box,
             partition=self.partition,
             target=self.bound.target,
+            prediction=self._prediction(),
             full_score=float(full),
             blank_score=float(blank),
         )
         seed = found.seed
         inside = seed.order if seed is not None and seed.order is not None else ()
         if found.order is not None:
-            kept = 0 if seed is None else seed.kept
             order = tuple(found.order.tolist())
-            return Ordering(scene, ledger, provenance, found.complete, order=order, seed=inside, kept=kept)
+            kept = 0 if seed is None else seed.kept
+            regions = () if seed is None else completed(seed).order[: int(seed.mask.sum())]
+            return Ordering(scene, ledger, provenance, found.complete, order=order, seed_regions=regions, kept=kept)
         assert found.mask is not None
-        ordered = len(inside) == int(found.mask.sum())
+        assert seed is not None
         return EvidenceMask(
             scene,
             ledger,
             provenance,
             found.complete,
-            regions=inside if ordered else tuple(np.flatnonzero(found.mask).tolist()),
-            ordered=ordered,
+            regions=completed(seed).order[: int(found.mask.sum())],
+            ordered=len(inside) == int(found.mask.sum()),
             score=float(own[0]),
             removed_score=float(own[1]),
         )
+
+    def _prediction(self) -> str | None:
+        """The model's own answer on the whole canvas; the probe that scored it has told."""
+        (key,) = pack(np.ones((1, self.partition.n), dtype=bool))
+        top, labels = self.tops.get(key), getattr(self.model, "labels", None)
+        return None if top is None or labels is None else str(labels[top])
 
     def provenance(self, recipe: Recipe, seed: int) -> dict[str, Any]:
         """Everything needed to get a result again."""
         parameters = recipe.method.parameters | dict(recipe.params)
         return {
             "method": recipe.name,
-            "parameters": {name: value if _plain(value) else str(value) for name, value in parameters.items()},
+            "parameters": {name: plain(value) for name, value in parameters.items()},
             "seed": seed,
             "model": self.model.name,
             "model_fingerprint": self.model.fingerprint,
             "deterministic": self.model.deterministic,
             "regions": self.partition.name,
             "partition_fingerprint": self.partition.fingerprint,
+            "canvas_fingerprint": hashlib.sha256(self.bound.canvas.tobytes()).hexdigest()[:16],
+            "fill_fingerprint": hashlib.sha256(self.bound.fill.tobytes()).hexdigest()[:16],
             **self.settings,
             **self.model.settings,
             "batch_size": self.batching.size,
             "versions": {
                 "whymask": whymask.__version__,
                 "python": platform.python_version(),
-                **{name: version(name) for name in ("numpy", "scikit-image", "scikit-learn", "torch")},
+                **{name: version(name) for name in ("numpy", "pillow", "scikit-image", "scikit-learn", "torch")},
             },
         }
 
@@ -184,12 +197,13 @@ def responder(cases: Mapping[int, Case] | Sequence[Case]) -> RespondMany:
 
     A batch that does not fit into memory is sent in halves.
     """
+    room: dict[Hashable, Any] = {}
 
     def respond(parts: Sequence[Part]) -> list[Floats]:
         answers: list[Floats] = [np.empty(0)] * len(parts)
         by_key: dict[Hashable, list[int]] = {}
         for i, (number, _) in enumerate(parts):
-            by_key.setdefault(cases[number].bound.key, []).append(i)
+            by_key.setdefault((id(cases[number].model), cases[number].bound.key), []).append(i)
         for together in by_key.values():
             scores = forward([parts[i] for i in together])
             ends = np.cumsum([len(parts[i][1]) for i in together])
@@ -202,9 +216,14 @@ def responder(cases: Mapping[int, Case] | Sequence[Case]) -> RespondMany:
         count = sum(len(rows) for _, rows in parts)
         start = time.perf_counter()
         try:
-            inputs = stack([cases[number].inputs(rows) for number, rows in parts])
+            if len(parts) == 1:  # one image: its batches can be composed in the same memory
+                inputs = some.inputs(parts[0][1], room.get(some.bound.key))
+                if some.bound.key not in room or count > len(room[some.bound.key]):
+                    room[some.bound.key] = inputs
+            else:
+                inputs = stack([cases[number].inputs(rows) for number, rows in parts])
             bounds = [cases[number].bound for number, rows in parts for _ in rows]
-            scores = some.model.respond(inputs, bounds).score
+            response = some.model.respond(inputs, bounds)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -212,7 +231,11 @@ def responder(cases: Mapping[int, Case] | Sequence[Case]) -> RespondMany:
                 raise WhymaskError("one masked image does not fit into the device's memory.") from None
         else:
             some.batching.record(count, time.perf_counter() - start)
-            return scores
+            if response.top is not None:
+                keys = [(number, key) for number, rows in parts for key in pack(rows)]
+                for (number, key), top in zip(keys, response.top.tolist(), strict=True):
+                    cases[number].tops[key] = top
+            return response.score
         some.batching.out_of_memory(count)
         return np.concatenate([forward(half) for half in halves(parts)])
 
@@ -231,7 +254,3 @@ def halves(parts: Sequence[Part]) -> tuple[list[Part], list[Part]]:
             second.append((number, rows[left:]))
         left = max(0, left - len(rows))
     return first, second
-
-
-def _plain(value: Any) -> bool:
-    return value is None or isinstance(value, bool | int | float | str)

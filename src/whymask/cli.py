@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+import time
+from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -69,17 +71,21 @@ def explain(
     from whymask.imaging import load_image
     from whymask.metrics.overlap import recurrence
     from whymask.models import load
-    from whymask.results import Ordering
+    from whymask.results import Ordering, writable
     from whymask.search import Recipe
     from whymask.views.figure import mask_figure, ordering_figure, save_figure
 
+    # What can be refused is refused before a model is loaded.
     if seeds < 1:
         raise WhymaskError(f"--seeds must be at least 1, not {seeds}.")
-    Recipe(method)  # what can be refused is refused before a model is loaded
+    if seeds > 1 and k is None and Recipe(method).method.returns == "ordering":
+        raise WhymaskError("--seeds compares the first k regions of orderings: pass --k, or use a mask method.")
+    Recipe(method)
     picture = load_image(image)
+    writable(out)
     options = {"device": device, "dtype": dtype, **_model_options(model_option or [])}
     loaded = load(model, **{name: value for name, value in options.items() if value is not None})
-    recipe = recipe_for(loaded, method, k)
+    recipe = recipe_for(loaded, method, k if "k" in Recipe(method).method.parameters or seeds == 1 else None)
     case = Case.of(
         picture,
         loaded,
@@ -90,6 +96,7 @@ def explain(
         resize=resize,  # type: ignore[arg-type]
         batch_size=batch_size,
     )
+    started = time.perf_counter()
     expected = seeds * min(recipe.estimate(case.partition.n), budget or sys.maxsize)
     # On a terminal only, and on stderr: stdout is for the answer.
     with tqdm(total=expected, unit="forward", file=sys.stderr, disable=quiet or None, leave=False) as bar:
@@ -99,9 +106,9 @@ def explain(
             budget=budget,
             progress=lambda _: bar.update(len(case.known) - bar.n),
         )
+    seconds = time.perf_counter() - started
     first = results[0]
     report = first.as_dict()
-    stem = out / f"{image.stem}-{recipe.name}"
     if isinstance(first, Ordering):
         curves = case.replay(first.order)
         report["curves"] = curves.as_dict()
@@ -109,19 +116,25 @@ def explain(
     else:
         figure, lines = mask_figure(first), [str(first)]
     if seeds > 1:
-        size = recipe.params.get("k", loaded.default_k)
-        chosen = [result.order[:size] if isinstance(result, Ordering) else result.regions for result in results]
-        report["recurrence"] = recurrence(chosen)
-        lines.append(_stability(report["recurrence"], seeds))
+        chosen = [result.order[:k] if isinstance(result, Ordering) else result.regions for result in results]
+        report["recurrence"] = recurrence([first.names(regions) for regions in chosen])
+        report["seeds"] = [result.as_dict() for result in results]
+        lines.append(_stability(report["recurrence"], seeds, sum(r.ledger.mec for r in results), seconds))
+    stem = _unused(out, f"{image.stem}-{recipe.name}")
     report["files"] = {
         "picture": str(save_figure(figure, stem.with_name(stem.name + ".png"))),
         "result": str(first.save(stem.with_name(stem.name + ".npz"))),
     }
-    if as_json:
-        print(json.dumps(report, indent=2))
-        return
-    print("\n".join(lines))
-    print(f"Picture: {report['files']['picture']}")
+    print(json.dumps(report, indent=2) if as_json else "\n".join([*lines, f"Picture: {report['files']['picture']}"]))
+
+
+def _unused(folder: Path, name: str) -> Path:
+    """A file name in the folder that overwrites nothing: NAME, NAME-2, NAME-3, ..."""
+    for number in count(1):
+        stem = folder / (name if number == 1 else f"{name}-{number}")
+        if not any(stem.with_name(stem.name + suffix).exists() for suffix in (".png", ".npz")):
+            return stem
+    raise AssertionError("counting never ends")
 
 
 @app.command()
@@ -147,6 +160,7 @@ def methods(
 ) -> None:
     """List the methods and what each returns; with a NAME, its parameters and their defaults."""
     from whymask.search import METHODS, Recipe
+    from whymask.search.recipes import plain
 
     shown = list(METHODS.values()) if name is None else [Recipe(name).method]
     if as_json:
@@ -155,7 +169,7 @@ def methods(
                 "name": method.name,
                 "returns": method.returns,
                 "summary": method.summary,
-                "parameters": {name: _plain(value) for name, value in method.parameters.items()},
+                "parameters": {name: plain(value) for name, value in method.parameters.items()},
             }
             for method in shown
         ]
@@ -165,7 +179,7 @@ def methods(
         print(f"{method.name:20} {method.returns:9} {method.summary}")
     if name is not None:
         for parameter, value in shown[0].parameters.items():
-            print(f"  {parameter:18} {_plain(value)}")
+            print(f"  {parameter:18} {plain(value)}")
 
 
 @app.command()
@@ -204,17 +218,13 @@ def _model_options(pairs: list[str]) -> dict[str, Any]:
     return options
 
 
-def _stability(frequency: dict[int, float], seeds: int) -> str:
+def _stability(frequency: dict[int, float], seeds: int, forwards: int, seconds: float) -> str:
     steady = [str(region) for region, share in frequency.items() if share == 1]
     often = [f"{region} ({share:.0%})" for region, share in frequency.items() if share < 1]
     return (
-        f"Over {seeds} seeds, in every mask: {', '.join(steady) or 'no region'}; "
-        f"in some: {', '.join(often) or 'no other'}."
+        f"Over {seeds} seeds ({forwards} forwards, {seconds:.1f} s together), in every one: "
+        f"{', '.join(steady) or 'no region'}; in some: {', '.join(often) or 'no other'}."
     )
-
-
-def _plain(value: Any) -> Any:
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
 def main() -> None:

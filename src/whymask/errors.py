@@ -13,9 +13,15 @@ class WhymaskError(ValueError):
 def unknown(kind: str, name: str, known: Iterable[str]) -> WhymaskError:
     """An error for a name that does not exist, with the closest one that does."""
     names = {option.lower(): option for option in sorted(known)}
-    close = [names[match] for match in get_close_matches(str(name).lower(), names, n=1, cutoff=0.5)]
-    hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names.values())}."
-    return WhymaskError(f"unknown {kind} {name!r}; {hint}")
+    wanted = str(name).lower()
+    # A word of a name beats a similar spelling: "cat" means "tabby cat", not "crate".
+    words = [names[option] for option in names if wanted in option.split()]
+    close = words[:5] or [names[match] for match in get_close_matches(wanted, names, n=1, cutoff=0.5)]
+    if close:
+        return WhymaskError(f"unknown {kind} {name!r}; did you mean {' or '.join(map(repr, close))}?")
+    some = ", ".join(list(names.values())[:20])
+    more = f", ... ({len(names)} in all)" if len(names) > 20 else ""
+    return WhymaskError(f"unknown {kind} {name!r}; known: {some}{more}.")
 
 
 def whole(name: str, value: Any, least: int) -> int:

@@ -34,26 +34,26 @@ def load_image(source: ImageSource) -> Image.Image:
     Rotates by EXIF, shows transparency on white and scales 16-bit values to 8. A file over 64 megapixels is refused
     before it is decoded.
     """
-    if isinstance(source, Image.Image):
-        return _rgb(source)
-    if isinstance(source, np.ndarray):
-        return _rgb(_from_array(source))
-    name = "the image" if isinstance(source, bytes) else str(source)
-    if not isinstance(source, bytes):
-        path = Path(source)
-        if path.is_dir():
-            raise WhymaskError(f"{name} is a directory, not an image.")
-        if not path.is_file():
-            raise WhymaskError(f"there is no file {name}.")
-        source = path.read_bytes()
-    if not source:
-        raise WhymaskError(f"{name} is empty.")
+    name = "the image"
     try:
+        if isinstance(source, Image.Image):
+            return _rgb(source)
+        if isinstance(source, np.ndarray):
+            return _rgb(_from_array(source))
+        if isinstance(source, str | PathLike):
+            name = str(source)
+            source = _read(Path(source))
+        if not isinstance(source, bytes):
+            raise WhymaskError(f"an image is a path, bytes, a PIL image or an array, not {type(source).__name__}.")
+        if not source:
+            raise WhymaskError(f"{name} is empty.")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow's own bomb warning: the cap below is ours
             image = Image.open(BytesIO(source), formats=FORMATS)
             if image.width * image.height <= MAX_PIXELS:
                 return _rgb(image)
+    except WhymaskError:
+        raise
     except Image.DecompressionBombError:
         pass
     except UnidentifiedImageError:
@@ -63,11 +63,27 @@ def load_image(source: ImageSource) -> Image.Image:
     raise WhymaskError(f"{name} has more than {MAX_PIXELS / 1e6:.0f} megapixels; reduce it first.")
 
 
+def _read(path: Path) -> bytes:
+    try:
+        if path.is_dir():
+            raise WhymaskError(f"{path} is a directory, not an image.")
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise WhymaskError(f"there is no file {path}.") from None
+    except OSError as error:
+        raise WhymaskError(f"{path} cannot be read: {error.strerror}.") from None
+
+
 def _rgb(image: Image.Image) -> Image.Image:
     image = ImageOps.exif_transpose(image)
     if image.mode.startswith("I") or image.mode == "F":
-        values = np.asarray(image, dtype=np.float64)
-        image = Image.fromarray(np.clip(np.rint(values / 257), 0, 255).astype(np.uint8))
+        values = np.asarray(image)
+        if image.mode == "F":
+            image = _from_array(values)
+        elif values.min() >= 0 and values.max() <= 65535:
+            image = _from_array(values.astype(np.uint16 if image.mode != "I" or values.max() > 255 else np.uint8))
+        else:
+            raise WhymaskError("a 32-bit image must hold values from 0 to 65535.")
     if image.has_transparency_data:
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
@@ -108,7 +124,7 @@ class CentreCrop:
             x, y = (self.share * min(width, height) / side / 2 for side in (width, height))
             box = (0.5 - x, 0.5 - y, 0.5 + x, 0.5 + y)
         elif resize == "none" and image.size != (self.size, self.size):
-            raise WhymaskError(f"resize='none' needs a {self.size} x {self.size} image, not {width} x {height}.")
+            raise WhymaskError(f"this model's grid is {self.size} x {self.size} pixels, not {width} x {height}.")
         elif resize not in ("squash", "none"):
             raise WhymaskError(f"resize is 'own', 'squash' or 'none', not {resize!r}.")
         if resize == "none":

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from numbers import Integral
+from os import PathLike
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,12 +17,7 @@ from whymask.objective import Bools
 Fill: TypeAlias = str | tuple[int, int, int] | ImageSource
 """A name in FILLS, a colour ("#80b0ff", "red", (r, g, b)) or an image."""
 
-FILLS = {
-    "black": "black",
-    "mean": "the image's mean colour",
-    "blur": "the image, strongly blurred",
-    "dark_defocus": "the image, strongly blurred and darkened to a third",
-}
+FILLS = ("black", "mean", "blur", "dark_defocus")
 
 
 def fill_canvas(fill: Fill, canvas: Canvas) -> Canvas:
@@ -31,9 +27,7 @@ def fill_canvas(fill: Fill, canvas: Canvas) -> Canvas:
     leaves undefined.
     """
     if isinstance(fill, tuple):
-        if len(fill) != 3 or not all(isinstance(v, int) and 0 <= v <= 255 for v in fill):
-            raise WhymaskError(f"a fill colour is three whole numbers from 0 to 255, not {fill}.")
-        return _flat(fill, canvas)
+        return _colour(fill, canvas)
     if not isinstance(fill, str):
         return _resized(load_image(fill), canvas)
     if fill == "mean":
@@ -43,16 +37,24 @@ def fill_canvas(fill: Fill, canvas: Canvas) -> Canvas:
         blurred = np.asarray(Image.fromarray(canvas).filter(blur))
         return blurred if fill == "blur" else (blurred // 3)
     try:
-        return _flat(ImageColor.getrgb(fill)[:3], canvas)
-    except ValueError:
-        if Path(fill).is_file():
-            return _resized(load_image(fill), canvas)
-        raise unknown("fill", fill, [*FILLS, *ImageColor.colormap]) from None
+        return _colour(ImageColor.getrgb(fill)[:3], canvas)
+    except ValueError as error:
+        if isinstance(error, WhymaskError):
+            raise
+    if "/" in fill or "." in fill:
+        return _resized(load_image(fill), canvas)
+    raise unknown("fill", fill, FILLS)
 
 
 def fill_name(fill: Fill) -> str:
     """How a result's provenance names a fill."""
-    return fill if isinstance(fill, str) else str(fill) if isinstance(fill, tuple) else "image"
+    return str(fill) if isinstance(fill, str | tuple | PathLike) else "image"
+
+
+def _colour(colour: tuple[Any, ...], canvas: Canvas) -> Canvas:
+    if len(colour) != 3 or not all(isinstance(v, Integral) and 0 <= int(v) <= 255 for v in colour):
+        raise WhymaskError(f"a fill colour is three whole numbers from 0 to 255, not {colour}.")
+    return _flat(colour, canvas)
 
 
 def _flat(colour: Any, canvas: Canvas) -> Canvas:
@@ -63,7 +65,7 @@ def _resized(image: Image.Image, canvas: Canvas) -> Canvas:
     return np.asarray(image.resize((canvas.shape[1], canvas.shape[0]), Image.Resampling.BICUBIC))
 
 
-def compose(rows: Bools, index: Any, x: Any, x0: Any) -> Any:
+def compose(rows: Bools, index: Any, x: Any, x0: Any, room: Any = None) -> Any:
     """The masked inputs x_S of a batch of kept sets, on the device where `x` lives.
 
     Args:
@@ -71,6 +73,7 @@ def compose(rows: Bools, index: Any, x: Any, x0: Any) -> Any:
         index: region of every element of `x`, broadcastable to it.
         x: the image in the model's own input layout, an array or a tensor.
         x0: the fill, of the same shape.
+        room: an earlier result that is no longer needed; tensors are composed in its memory where it is large enough.
 
     Returns:
         (B, *x.shape): x where its region is kept, else x0. Preprocessing that works on each element by itself
@@ -80,7 +83,11 @@ def compose(rows: Bools, index: Any, x: Any, x0: Any) -> Any:
         return np.where(rows[:, index], x, x0)
     import torch
 
-    return torch.where(torch.from_numpy(rows).to(x.device)[:, index], x, x0)
+    kept = torch.from_numpy(rows).to(x.device).index_select(1, index.flatten())
+    kept = kept.view(len(rows), *index.shape)
+    if room is None or len(room) < len(rows):
+        return torch.where(kept, x, x0)
+    return torch.where(kept, x, x0, out=room[: len(rows)])
 
 
 def stack(batches: Sequence[Any]) -> Any:

@@ -17,10 +17,10 @@ from whymask.errors import WhymaskError, unknown
 
 Bools: TypeAlias = NDArray[np.bool_]
 Floats: TypeAlias = NDArray[np.float64]
-Stage = Literal["init", "order", "continue", "probe", "replay"]
+Stage = Literal["init", "order", "continue", "probe"]
 Side = Literal["suff", "necc"]
-APART: tuple[Stage, ...] = ("probe", "replay")
-"""Stages that are no part of a search: finding the target and the reference scores, and replaying the result."""
+APART: tuple[Stage, ...] = ("probe",)
+"""Not part of a search: finding the target and the reference scores."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,12 @@ class Objective:
             raise WhymaskError(f"an objective's alpha must lie in [0, 1], not {self.alpha}.")
 
     @classmethod
-    def of(cls, which: Objective | str) -> Objective:
-        """The objective itself, or the one of that name."""
+    def of(cls, which: Objective | str | float) -> Objective:
+        """The objective itself, or the one of that name or alpha."""
         if isinstance(which, Objective):
             return which
+        if not isinstance(which, str):
+            return cls(float(which))
         if which not in OBJECTIVES:
             raise unknown("objective", which, OBJECTIVES)
         return OBJECTIVES[which]
@@ -80,8 +82,8 @@ class Ledger:
 
     `nominal` is what would be sent without a cache, the count the paper's identities speak of.
     `mec` is the number of distinct masked images asked for, the figure to report.
-    Both are kept by stage and side; a repeated image belongs to the stage that asked first. Probing and replay
-    are counted apart: they are entries, but in neither sum.
+    Both are kept by stage and side; a repeated image belongs to the stage that asked first. Probing is
+    counted apart: it is an entry, but in neither sum. (A replay's forwards are told by its Curves.)
     """
 
     entries: dict[tuple[Stage, Side], tuple[int, int]] = field(default_factory=dict)

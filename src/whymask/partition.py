@@ -7,18 +7,20 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, sqrt
+from os import PathLike
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
 from whymask.errors import WhymaskError
 from whymask.imaging import Box, Canvas, see_labels
 from whymask.objective import Bools, Floats
 
-Regions: TypeAlias = str | NDArray[Any]
+Regions: TypeAlias = str | PathLike[str] | NDArray[Any]
 """How to divide the image: "slico:64", "grid:8x8", a label-map file, a label map (H, W) or masks (m, H, W)."""
 
 
@@ -28,6 +30,7 @@ class Partition:
 
     labels: NDArray[np.int32]
     name: str
+    values: tuple[int, ...] | None = None  # the numbers a user's own label map has for the regions
 
     @cached_property
     def n(self) -> int:
@@ -78,6 +81,8 @@ def partition(
     """
     grid = (canvas.shape[0], canvas.shape[1])
     image_shape = image_shape or grid
+    if isinstance(regions, PathLike):
+        regions = str(regions)
     if not isinstance(regions, str):
         return _given(np.asarray(regions), grid, image_shape, box, "given")
     kind, _, size = regions.partition(":")
@@ -113,7 +118,7 @@ def _read_labels(path: Path) -> NDArray[Any]:
         if path.suffix == ".npy":
             return np.asarray(np.load(path, allow_pickle=False))
         return np.asarray(Image.open(path, formats=("PNG",)))
-    except (UnidentifiedImageError, Image.DecompressionBombError, OSError, ValueError, EOFError):
+    except (OSError, ValueError, EOFError, SyntaxError, TokenError, Image.DecompressionBombError):
         raise WhymaskError(f"{path} is not a label map: use an 8- or 16-bit PNG or a .npy file.") from None
 
 
@@ -133,9 +138,9 @@ def _given(
             f"not {regions.dtype} of shape {regions.shape}."
         )
     if labels.shape == image_shape:
-        return Partition(_numbered(see_labels(labels, box, grid)), name)
+        labels = see_labels(labels, box, grid)
     if labels.shape == grid:
-        return Partition(_numbered(labels), name)
+        return Partition(_numbered(labels), name, tuple(np.unique(labels).tolist()))
     raise WhymaskError(
         f"the label map has shape {labels.shape}, but the image has {image_shape} and the model's grid {grid}."
     )

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import zipfile
-from collections.abc import Iterator, Mapping
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from os import PathLike
 from pathlib import Path
+from tokenize import TokenError
 from typing import IO, Any, ClassVar
 
 import numpy as np
@@ -34,6 +36,7 @@ class Scene:
     box: Box  # where the canvas lies on the photo
     partition: Partition
     target: Target
+    prediction: str | None  # what the model answers on the whole canvas, where it names its answers
     full_score: float  # score of the whole canvas
     blank_score: float  # score of the fill alone
 
@@ -59,6 +62,11 @@ class Explanation:
         """Number of regions of the image."""
         return self.scene.partition.n
 
+    def names(self, regions: Sequence[int]) -> list[int]:
+        """The regions by the numbers of the user's own label map, where there is one."""
+        values = self.scene.partition.values
+        return list(regions) if values is None else [values[region] for region in regions]
+
     def save(self, path: str | PathLike[str]) -> Path:
         """Write everything into one .npz file (arrays and JSON, no pickle); an interrupted save leaves no file."""
         target = Path(path)
@@ -83,19 +91,21 @@ class Explanation:
             with np.load(path, allow_pickle=False) as stored:
                 header = json.loads(str(stored["header"]))
                 arrays = {name: stored[name] for name in ("photo", "canvas", "fill", "labels")}
+                schema = header["schema"]
         except FileNotFoundError:
             raise WhymaskError(f"there is no file {path}.") from None
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        except (OSError, ValueError, TypeError, KeyError, EOFError, TokenError, zipfile.BadZipFile, zlib.error):
             raise WhymaskError(f"{path} is not a saved explanation.") from None
-        if header["schema"] != SCHEMA:
-            raise WhymaskError(f"{path} has schema {header['schema']}; this version reads schema {SCHEMA}.")
+        if schema != SCHEMA:
+            raise WhymaskError(f"{path} has schema {schema}; this version reads schema {SCHEMA}.")
         scene = Scene(
             photo=arrays["photo"],
             canvas=arrays["canvas"],
             fill=arrays["fill"],
             box=tuple(header["box"]),
-            partition=Partition(arrays["labels"], header["provenance"]["regions"]),
+            partition=Partition(arrays["labels"], header["provenance"]["regions"], _values(header)),
             target=Target(**header["target"]),
+            prediction=header["prediction"],
             full_score=header["full_score"],
             blank_score=header["blank_score"],
         )
@@ -114,6 +124,8 @@ class Explanation:
             "schema": SCHEMA,
             "kind": self.kind,
             "target": asdict(self.scene.target),
+            "prediction": self.scene.prediction,
+            "label_values": self.scene.partition.values,
             "n": self.n,
             "box": list(self.scene.box),
             "full_score": self.scene.full_score,
@@ -122,6 +134,15 @@ class Explanation:
             "ledger": self.ledger.as_dict(),
             "provenance": dict(self.provenance),
         }
+
+    def _answer(self) -> str:
+        """What the model says, and what was asked about where that is something else."""
+        scene = self.scene
+        label = repr(scene.target.label)
+        if scene.prediction == scene.target.label:
+            return f"The model says {label}, which scores {scene.full_score:.2f} on the whole image."
+        says = "" if scene.prediction is None else f"The model says {scene.prediction!r}; asked about "
+        return f"{says}{label}: it scores {scene.full_score:.2f} on the whole image."
 
     def _cost(self) -> str:
         seconds = self.provenance.get("seconds")
@@ -189,10 +210,10 @@ class EvidenceMask(Explanation):
         return cls(**common, regions=tuple(header["regions"]), **{name: header[name] for name in names})
 
     def __str__(self) -> str:
-        share = "" if self.share is None else f", {self.share:.0%} of it"
+        share = f", {self.share:.0%} of it" if self.share is not None and self.scene.full_score >= 0.05 else ""
+        regions = ", ".join(map(str, self.names(self.regions)))
         return (
-            f"{self.target.label!r} scores {self.scene.full_score:.2f} on the whole image. "
-            f"{len(self.regions)} of {self.n} regions ({', '.join(map(str, self.regions))}), "
+            f"{self._answer()} {len(self.regions)} of {self.n} regions ({regions}), "
             f"{self.area:.1%} of what the model sees, keep {self.score:.2f}{share}; "
             f"everything else scores {self.removed_score:.2f}. {self._cost()}"
         )
@@ -203,8 +224,8 @@ class Ordering(Explanation):
     """All regions, most important first."""
 
     order: tuple[int, ...]
-    seed: tuple[int, ...]  # the initialiser's mask the ordering grew from, in its internal order; empty without one
-    kept: int  # how many regions of it were placed first (Eq. 5)
+    seed_regions: tuple[int, ...]  # the initialiser's mask it grew from, as far as known in internal order, or empty
+    kept: int  # how many of them were placed first (Eq. 5)
 
     kind: ClassVar[str] = "ordering"
 
@@ -227,18 +248,20 @@ class Ordering(Explanation):
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON, without the pixels."""
-        return super().as_dict() | {"order": list(self.order), "seed_regions": list(self.seed), "kept": self.kept}
+        return super().as_dict() | {
+            "order": list(self.order),
+            "seed_regions": list(self.seed_regions),
+            "kept": self.kept,
+        }
 
     @classmethod
     def _restore(cls, header: dict[str, Any], common: dict[str, Any]) -> Ordering:
-        return cls(**common, order=tuple(header["order"]), seed=tuple(header["seed_regions"]), kept=header["kept"])
+        seed_regions = tuple(header["seed_regions"])
+        return cls(**common, order=tuple(header["order"]), seed_regions=seed_regions, kept=header["kept"])
 
     def __str__(self) -> str:
-        first = ", ".join(map(str, self.order[:8]))
-        return (
-            f"{self.target.label!r} scores {self.scene.full_score:.2f} on the whole image. "
-            f"Its {self.n} regions, most important first: {first}, ... {self._cost()}"
-        )
+        first = ", ".join(map(str, self.names(self.order[:8]))) + (", ..." if self.n > 8 else ".")
+        return f"{self._answer()} Its {self.n} regions, most important first: {first} {self._cost()}"
 
 
 @contextmanager
@@ -255,6 +278,20 @@ def atomic(path: Path) -> Iterator[IO[bytes]]:
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def writable(folder: Path) -> None:
+    """Make the folder, or say at once that nothing can be written there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise WhymaskError(f"cannot write to {folder}: {error.strerror}.") from None
+    if not os.access(folder, os.W_OK):
+        raise WhymaskError(f"cannot write to {folder}.")
+
+
+def _values(header: dict[str, Any]) -> tuple[int, ...] | None:
+    return None if header["label_values"] is None else tuple(header["label_values"])
 
 
 def viewable(image: Image.Image, least: int = 256, most: int = 768) -> Canvas:

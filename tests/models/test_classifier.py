@@ -23,7 +23,17 @@ def test_targets(target):
 
 @pytest.mark.parametrize(
     ("target", "words"),
-    [(4, "0 ... 3"), (-1, "0 ... 3"), ("bottom rihgt", "did you mean 'bottom right'"), ("zebra", "known: ")],
+    [
+        (4, "0 ... 3"),
+        (-1, "at least 0"),
+        ("-1", "0 ... 3"),
+        ("²", "unknown target"),
+        ("--5", "unknown target"),
+        (1.5, "whole number"),
+        (True, "whole number"),
+        ("bottom rihgt", "did you mean 'bottom right'"),
+        ("zebra", "known: "),
+    ],
 )
 def test_bad_targets(target, words):
     with pytest.raises(WhymaskError, match=words):

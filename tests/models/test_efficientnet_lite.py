@@ -4,6 +4,7 @@ from skimage.data import data_dir
 
 import whymask
 from whymask import WhymaskError
+from whymask.case import Case
 from whymask.models import MODELS
 from whymask.models.efficientnet_lite import SIZES
 
@@ -21,12 +22,31 @@ def test_classifies_photos(name):
     assert model.respond(coffee.inputs[None], [coffee]).score[0] > 0.5
 
 
+@pytest.mark.parametrize("name", SIZES)
+def test_onnxruntime_and_torch_agree(name):
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: whymask[onnx]")
+    fast, plain = whymask.load(name, runtime="onnx"), whymask.load(name, runtime="torch")
+    assert type(whymask.load(name)) is type(fast)
+    rows = np.random.default_rng(0).random((12, 16)) < 0.6
+    scores = []
+    for model in (fast, plain):
+        case = Case.of(f"{data_dir}/coffee.png", model, regions="grid:4x4", target="espresso")
+        scores.append(model.respond(case.inputs(rows), [case.bound] * 12).score)
+    np.testing.assert_allclose(scores[0], scores[1], atol=2e-6)
+    with pytest.raises(WhymaskError, match="did you mean 'torch'"):
+        whymask.load(name, runtime="troch")
+
+
 def test_class_names():
     model = whymask.load("efficientnet-lite0")
     assert model.labels[281] == "tabby"
     for name in ("tabby", "tabby cat", "Tabby"):
         assert model.resolve(name) == 281
-    assert model.labels[134] != model.labels[517]  # two cranes
+    assert [model.resolve(label) for label in model.labels] == list(range(1000))  # two cranes, two cardigans
+    with pytest.raises(WhymaskError, match="did you mean 'construction crane' or 'crane bird'"):
+        model.resolve("crane")
+    with pytest.raises(WhymaskError, match=r"did you mean .*'persian cat'"):
+        model.resolve("cat")
     with pytest.raises(WhymaskError, match="did you mean 'goldfish'"):
         model.resolve("goldfsh")
 

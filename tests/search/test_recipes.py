@@ -56,7 +56,8 @@ def test_parameters_reach_every_stage():
         ("phasewin", {"anneal": "no"}, "anneal must be True or False"),
         ("phasewin", {"window": 2.5}, "window must be a whole number"),
         ("phasewin", {"policy": 3}, "policy must be a name"),
-        ("greedy", {"objective": 0.5}, "objective must be one of sufficiency, suff_necc, or an Objective"),
+        ("greedy", {"objective": None}, "objective must be one of sufficiency, suff_necc, an alpha, or an Objective"),
+        ("greedy", {"objective": 1.5}, "alpha must lie in [0, 1]"),
     ],
 )
 def test_parameters_have_types(name, params, message):

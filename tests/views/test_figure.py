@@ -25,8 +25,56 @@ def test_mask_figure(tmp_path, shape):
     assert f"{evidence.removed_score:.2f}" in titles[2]
     drawn = pixels(figure, tmp_path)
     assert (drawn[:5] == 255).all()  # nothing, a title least of all, is cut off at the border
+    assert drawn.shape[0] < 800
     orange = (np.abs(drawn - [0xE6, 0x9F, 0x00]) < 30).all(axis=2)
     assert orange.any()  # the outline
+
+
+def drawn_photo(axes):
+    return np.asarray(axes.get_images()[0].get_array()).astype(int)
+
+
+def test_the_photo_shows_what_is_kept_dimmed_and_not_seen():
+    """Region 1 of a 2 x 2 grid, top right, on the central half of a 200 x 100 photo."""
+    photo = np.full((100, 200, 3), 100, dtype=np.uint8)
+    evidence = whymask.explain(photo, quadrants(share=0.5), regions="grid:2x2", k=1, target="ne")
+    assert evidence.regions == (1,)
+    figure = mask_figure(evidence)
+    shown = drawn_photo(figure.axes[0])  # 256 x 128 for viewing; the model sees x 96-160, y 32-96
+    assert shown.shape == (128, 256, 3)
+    assert (shown[34:62, 130:158] == 100).all()  # the evidence as it is
+    assert (shown[34:62, 98:126] == 45).all()  # seen, but no evidence: dimmed
+    assert (shown[66:94, 130:158] == 45).all()
+    assert (shown[:30] > 200).all()  # not seen: faded
+    assert (shown[:, :94] > 200).all()
+    assert "not seen" in figure.axes[0].get_xlabel()
+    (number,) = figure.axes[0].texts
+    assert number.get_text() == "1"
+    assert number.get_position() == pytest.approx((143.5, 47.5), abs=1)
+    titles = [axes.get_title() for axes in figure.axes]
+    assert titles[0] == f"top right\nwhole image: {evidence.scene.full_score:.2f}"
+    assert titles[1] == f"only 1 of 4 regions (25%)\n{evidence.score:.2f}"
+    assert titles[2] == f"everything else (75%)\n{evidence.removed_score:.2f}"
+
+
+def test_nothing_is_faded_when_all_is_seen():
+    evidence = whymask.explain(lit(0), quadrants(), regions="grid:2x2", k=1)
+    assert mask_figure(evidence).axes[0].get_xlabel() == ""
+
+
+def test_a_panorama_is_framed_around_what_the_model_sees():
+    evidence = whymask.explain(np.zeros((40, 800, 3), np.uint8), quadrants(), regions="grid:2x2", k=1)
+    axes = mask_figure(evidence).axes[0]
+    left, right = axes.get_xlim()
+    assert (right - left) / abs(np.diff(axes.get_ylim())[0]) == pytest.approx(2)
+    assert (left + right) / 2 == pytest.approx(384)  # the middle of 768
+
+
+def test_long_names_are_wrapped():
+    model = quadrants()
+    model.labels[0] = "a very long name of a class that nobody would ever say aloud"
+    figure = mask_figure(whymask.explain(lit(0), model, regions="grid:2x2", k=1))
+    assert max(map(len, figure.axes[0].get_title().splitlines())) <= 26
 
 
 def test_kept_and_removed_panels_show_what_the_model_saw():
@@ -35,6 +83,7 @@ def test_kept_and_removed_panels_show_what_the_model_saw():
     outside = ~evidence.mask
     assert (kept[outside] == [0x10, 0x20, 0x30]).all()
     assert (removed[evidence.mask] == [0x10, 0x20, 0x30]).all()
+    np.testing.assert_array_equal(removed[outside], evidence.scene.canvas[outside])
     np.testing.assert_array_equal(kept[evidence.mask], evidence.scene.canvas[evidence.mask])
 
 
@@ -48,4 +97,12 @@ def test_ordering_figure(tmp_path):
     assert plot.get_ylim() == (0, 1.02)
     np.testing.assert_array_equal(plot.get_lines()[0].get_ydata(), curves.insertion_curve)
     np.testing.assert_array_equal(plot.get_lines()[1].get_ydata(), curves.deletion_curve)
+    for line in plot.get_lines():
+        np.testing.assert_array_equal(line.get_xdata(), curves.x)
+    legend = [text.get_text() for text in plot.get_legend().get_texts()]
+    assert legend == [f"insertion, AUC {curves.insertion_auc:.2f}", f"deletion, AUC {curves.deletion_auc:.2f}"]
+    heat = np.asarray(figure.axes[0].get_images()[1].get_array())
+    assert heat[10, 10] > heat[-10, -10]
+    assert heat.max() == 1
+    assert [tick.get_text() for tick in figure.axes[2].get_yticklabels()] == ["last", "first"]
     assert (pixels(figure, tmp_path)[:5] == 255).all()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -74,7 +76,22 @@ class Curves:
         """at@area: the insertion score at that area, on the line between the two regions around it."""
         return float(np.interp(area, self.x, self.insertion_curve))
 
-    def as_dict(self) -> dict[str, float]:
+    def as_dict(self) -> dict[str, Any]:
+        """The curves, and every number of the paper's tables with its protocol in its name."""
+        points = {
+            "areas": self.areas.tolist(),
+            "insertion": self.insertion.tolist(),
+            "deletion": self.deletion.tolist(),
+        }
+        return {**self.summary(), **points, "forwards": self.forwards}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Curves:
+        """The curves that `as_dict` wrote."""
+        areas, insertion, deletion = (np.array(data[name]) for name in ("areas", "insertion", "deletion"))
+        return cls(areas, insertion, deletion, data["forwards"])
+
+    def summary(self) -> dict[str, float]:
         """Every number of the paper's tables, with its protocol in its name."""
         return {
             "insertion_auc": self.insertion_auc,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from whymask.errors import WhymaskError, unknown
+from whymask.errors import WhymaskError, unknown, whole
 from whymask.imaging import Box, Canvas, ImageSource, Resize, load_image
 from whymask.masking import Fill, fill_canvas
 from whymask.models.base import Bound, Response, Target
@@ -38,6 +39,11 @@ class PixelBound(Bound):
         import torch
 
         return torch.from_numpy(index).to(self.inputs.device)
+
+
+def is_number(target: str) -> bool:
+    """Whether a target given as text is an index."""
+    return re.fullmatch(r"\s*-?[0-9]+\s*", target) is not None
 
 
 class Classifier(ABC):
@@ -106,14 +112,14 @@ class Classifier(ABC):
 
     def resolve(self, target: int | str) -> int:
         """The index a user means: a number, the name of an answer, or an alias of one."""
-        if isinstance(target, str) and not target.strip().lstrip("-").isdigit():
+        if isinstance(target, str) and not is_number(target):
             wanted = target.strip().lower()
             names = {label.lower(): index for index, label in reversed(list(enumerate(self.labels)))}
             names = {**self.aliases, **names}
             if wanted not in names:
                 raise unknown("target", wanted, names)
             return names[wanted]
-        index = int(target)
+        index = int(target) if isinstance(target, str) else whole("a target", target, 0)
         if not 0 <= index < len(self.labels):
             raise WhymaskError(f"target {index} is outside the model's classes 0 ... {len(self.labels) - 1}.")
         return index

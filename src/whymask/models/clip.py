@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from whymask.errors import WhymaskError
 from whymask.imaging import Preprocessed
 from whymask.models.base import Bound, Response, Target
-from whymask.models.classifier import Geometry, PixelBound
+from whymask.models.classifier import Geometry, PixelBound, is_number
 from whymask.models.hf import from_checkpoint, normalisation, pixel_steps
-from whymask.models.packages import optional
+from whymask.models.packages import cache_folder, optional
 from whymask.models.torch_module import TorchClassifier, module_fingerprint
 from whymask.results import atomic
 
@@ -69,7 +69,7 @@ class ClipZeroShot(TorchClassifier):
 
     def bind(self, image: Any, *, target: int | str | None = None, **options: Any) -> PixelBound:
         """As every classifier; any other text than a class name is a target too."""
-        if isinstance(target, str) and not target.strip().lstrip("-").isdigit():
+        if isinstance(target, str) and not is_number(target):
             known = {label.lower() for label in self.labels}
             if target.strip().lower() not in known:
                 return replace(super().bind(image, target=0, **options), target=Target(-1, target.strip()))
@@ -201,8 +201,7 @@ def cached_text_matrix(
     Kept on disk, since a thousand classes times eighty templates take minutes on a CPU.
     """
     key = hashlib.sha256("\n".join([fingerprint, *templates, "", *classes]).encode()).hexdigest()[:24]
-    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    file = root / "whymask" / f"text-{key}.npy"
+    file = cache_folder() / f"text-{key}.npy"
     if file.is_file():
         return np.asarray(np.load(file, allow_pickle=False))
     rows = []

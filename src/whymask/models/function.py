@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
 from whymask.errors import WhymaskError
-from whymask.imaging import Box, Canvas, Resize
+from whymask.imaging import Box, Canvas, ImageSource, Resize
 from whymask.models.base import Response
-from whymask.models.classifier import Classifier
+from whymask.models.classifier import Classifier, PixelBound
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,12 @@ class FunctionModel(Classifier):
         self.settings = {}
         self.geometry = Whole(size=(size, size) if isinstance(size, int) else size)
         self.labels = list(labels or [])
+
+    def bind(self, image: ImageSource, **options: Any) -> PixelBound:
+        """As every classifier; finding out what the function returns is one more probe."""
+        fresh = not self.labels
+        bound = super().bind(image, **options)
+        return replace(bound, probes=bound.probes + 1) if fresh else bound
 
     def encode(self, canvas: Canvas) -> Canvas:
         """The pixels themselves; the first ones tell how many answers the function scores."""

@@ -1,6 +1,8 @@
-"""Packages that a model family can use and the project does not need."""
+"""What model families need beside the project: packages that may be missing, and a place for what they compute once."""
 
+import os
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 
@@ -10,3 +12,8 @@ def optional(name: str) -> Any:
         return import_module(name)
     except (ImportError, RuntimeError):
         return None
+
+
+def cache_folder() -> Path:
+    """Where computed files are kept between runs."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "whymask"

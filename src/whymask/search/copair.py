@@ -32,7 +32,7 @@ def copair(
     min_area: float = 0.0,
     max_area: float = 0.2,
     max_groups: int = 3,
-    init_objective: Objective | str = SUFFICIENCY,
+    init_objective: Objective | str | float = SUFFICIENCY,
 ) -> Initialiser:
     """The best coarse group or pair of groups, with a third group when that is not sufficient.
 

@@ -6,7 +6,9 @@ from whymask.objective import SUFF_NECC, Objective
 from whymask.search.protocol import Ask, Continuation, Problem, Seed, extend, first_guess, ranking
 
 
-def greedy(problem: Problem, seed: Seed | None = None, *, objective: Objective | str = SUFF_NECC) -> Continuation:
+def greedy(
+    problem: Problem, seed: Seed | None = None, *, objective: Objective | str | float = SUFF_NECC
+) -> Continuation:
     """Order all regions by greedy insertion, after the prefix of `seed` if there is one (Eq. 3).
 
     From r placed regions this asks for (n - r)(n - r + 1) / 2 sets.

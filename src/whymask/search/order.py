@@ -19,7 +19,7 @@ def order_inside(
     gamma: float = 0.8,
     order_threshold: int = 20,
     early_stop: bool = False,
-    order_objective: Objective | str = SUFFICIENCY,
+    order_objective: Objective | str | float = SUFFICIENCY,
 ) -> Initialiser:
     """Order the regions of C = seed.mask and keep the shortest prefix with F(P_t) >= gamma F(C).
 

@@ -37,7 +37,7 @@ def phasewin(
     hard_delta: float = 0.02,
     hard_phi: float = 0.98,
     warm_start: int = 0,
-    objective: Objective | str = SUFF_NECC,
+    objective: Objective | str | float = SUFF_NECC,
 ) -> Continuation:
     """Order all regions in phases, after the prefix of `seed` if there is one (Eq. 3).
 

@@ -6,7 +6,7 @@ from whymask.objective import SUFFICIENCY, Objective
 from whymask.search.protocol import Ask, Initialiser, Problem, Seed, check_k
 
 
-def random_k(problem: Problem, *, k: int = 8, init_objective: Objective | str = SUFFICIENCY) -> Initialiser:
+def random_k(problem: Problem, *, k: int = 8, init_objective: Objective | str | float = SUFFICIENCY) -> Initialiser:
     """A uniformly drawn mask of exactly k regions, scored once."""
     check_k(k, problem.n)
     mask = np.zeros(problem.n, dtype=bool)

@@ -76,6 +76,13 @@ def keywords(stage: StageFunction) -> dict[str, Any]:
     return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
 
 
+def plain(value: Any) -> Any:
+    """A parameter's value as JSON has it; an objective by its name, or by its alpha."""
+    if isinstance(value, Objective):
+        return str(value) if str(value) in OBJECTIVES else value.alpha
+    return value
+
+
 def _check_type(name: str, value: Any, default: Any) -> None:
     """Refuse a value of another type than the parameter's default has; None stands for an optional whole number."""
     if isinstance(default, bool):
@@ -87,7 +94,8 @@ def _check_type(name: str, value: Any, default: Any) -> None:
         fits = isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
         wanted = "a finite number"
     elif isinstance(default, Objective):
-        fits, wanted = isinstance(value, str | Objective), f"one of {', '.join(OBJECTIVES)}, or an Objective"
+        fits = isinstance(value, str | Objective) or (isinstance(value, Real) and not isinstance(value, bool))
+        wanted = f"one of {', '.join(OBJECTIVES)}, an alpha, or an Objective"
     else:
         fits, wanted = isinstance(value, str), "a name"
     if not fits:

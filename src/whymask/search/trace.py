@@ -23,7 +23,7 @@ def trace(
     smoothing: float = 0.05,
     epsilon: float = 1e-4,
     logit_bound: float = 8.0,
-    init_objective: Objective | str = SUFFICIENCY,
+    init_objective: Objective | str | float = SUFFICIENCY,
 ) -> Initialiser:
     """The best of rounds * samples masks drawn from a distribution that learns from its elite.
 
