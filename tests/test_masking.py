@@ -60,6 +60,18 @@ def test_compose_chooses_by_region():
     np.testing.assert_array_equal(compose(rows, index, x, x0), expected)
     tensors = compose(rows, torch.from_numpy(index), torch.from_numpy(x), torch.from_numpy(x0))
     np.testing.assert_array_equal(tensors.numpy(), expected)
+    room = torch.full((6, 3, 2, 2), 7.0, dtype=torch.float64)
+    in_room = compose(rows, torch.from_numpy(index), torch.from_numpy(x), torch.from_numpy(x0), room)
+    np.testing.assert_array_equal(in_room.numpy(), expected)
+    assert in_room.data_ptr() == room.data_ptr()
+    for kind in (torch.float32, torch.float16, torch.bfloat16):
+        a, b = (
+            torch.randn(3, 2, 2).to(kind),
+            torch.tensor([-0.0, float("inf"), 1e-4]).to(kind)[:, None, None].expand(3, 2, 2),
+        )
+        got = compose(rows, torch.from_numpy(index), a, b)
+        assert torch.equal(got, torch.where(torch.from_numpy(rows[:, index]), a, b))
+        assert got.dtype == kind
     assert stack([tensors, tensors]).shape == (8, 3, 2, 2)
     assert stack([expected, expected]).shape == (8, 3, 2, 2)
     assert stack([tensors]) is tensors

@@ -54,8 +54,11 @@ class OnnxClassifier(Classifier):
         if PROVIDERS.get(device) not in runtime.get_available_providers():
             raise WhymaskError(f"onnxruntime cannot run on the device {device!r} here.")
         content = path.read_bytes()
+        session = runtime.SessionOptions()
+        # Threads that spin while they wait would take the cores from composing the next batch.
+        session.add_session_config_entry("session.intra_op.allow_spinning", "0")
         try:
-            self.session = runtime.InferenceSession(content, providers=[PROVIDERS[device]])
+            self.session = runtime.InferenceSession(content, session, providers=[PROVIDERS[device]])
         except Exception as error:  # onnxruntime's errors have no common type
             raise WhymaskError(f"{path} cannot be loaded by onnxruntime: {str(error).splitlines()[0]}") from None
         self.name, self.fingerprint = name or path.name, hashlib.sha256(content).hexdigest()[:16]
