@@ -82,23 +82,26 @@ MODELS = {"efficientnet-lite0": lite0, "resnet101": resnet101, "clip-vit-l14": c
 
 def wait(model) -> None:
     """Let the device finish."""
-    if model.device.type == "cuda":
+    if model.settings["device"].startswith("cuda"):
         torch.cuda.synchronize()
 
 
 def bare(model, sizes: list[int]) -> tuple[float, int]:
-    """Seconds an image at the best batch size, and that size: the module alone, on inputs that lie ready."""
+    """Seconds an image at the best batch size, and that size: the module or session alone, on inputs that lie ready."""
     best = (float("inf"), 0)
+    if hasattr(model, "module"):
+        forward, device, dtype, layout = model.module, model.device, model.dtype, torch.channels_last
+    else:
+        forward, device, dtype, layout = model._run, "cpu", torch.float32, torch.contiguous_format
     shape = (3, model.geometry.size, model.geometry.size) if hasattr(model.geometry, "size") else (3, 224, 224)
     for size in sizes:
-        inputs = torch.randn(size, *shape, device=model.device, dtype=model.dtype)
-        inputs = inputs.contiguous(memory_format=torch.channels_last)
+        inputs = torch.randn(size, *shape, device=device, dtype=dtype).contiguous(memory_format=layout)
         times = []
         with torch.inference_mode():
             for _ in range(7):
                 wait(model)
                 start = time.perf_counter()
-                model.module(inputs)
+                forward(inputs)
                 wait(model)
                 times.append((time.perf_counter() - start) / size)
         best = min(best, (median(times[2:]), size))

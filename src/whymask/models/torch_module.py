@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -55,6 +56,7 @@ class TorchClassifier(Classifier):
         # cuDNN plans every convolution anew for each batch shape, a second or two for a whole network.
         convolutions = sum(isinstance(part, torch.nn.Conv2d) for part in module.modules())
         self.pads = self.device.type == "cuda" and convolutions > 4
+        self.replays = CudaReplays(self.module)
         self.settings = {"device": str(self.device), "dtype": dtype}
 
     def encode(self, canvas: Canvas) -> torch.Tensor:
@@ -75,8 +77,54 @@ class TorchClassifier(Classifier):
         with torch.inference_mode():
             if self.pads and padded(count) > count:
                 inputs = torch.cat([inputs, inputs[-1:].expand(padded(count) - count, *inputs.shape[1:])])
-            logits: torch.Tensor = self.module(inputs.contiguous(memory_format=torch.channels_last))
+            inputs = inputs.contiguous(memory_format=torch.channels_last)
+            logits: torch.Tensor = self.replays(inputs) if self.pads else self.module(inputs)
             return logits[:count]
+
+
+class CudaReplays:
+    """Runs a module on CUDA; a batch shape that comes again is recorded once and then replayed.
+
+    A small batch of a deep network is computed before its next kernels are launched from Python; a replay launches
+    all of them at once. The kernels are the same, so the results are too.
+    """
+
+    LARGEST = 256  # from there on the kernels are long enough
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self.module = module
+        self.seen: Counter[tuple[int, ...]] = Counter()
+        self.recorded: dict[tuple[int, ...], tuple[torch.cuda.CUDAGraph, torch.Tensor, torch.Tensor]] = {}
+        self.pool: Any = None
+        self.refused = False  # a module that cannot be recorded (it looks at its values) runs as it is
+
+    def __call__(self, inputs: torch.Tensor) -> torch.Tensor:
+        """The module's output for a batch."""
+        shape = tuple(inputs.shape)
+        self.seen[shape] += 1
+        if self.refused or len(inputs) > self.LARGEST or self.seen[shape] < 3:
+            logits: torch.Tensor = self.module(inputs)
+            return logits
+        if shape not in self.recorded:
+            try:
+                self.recorded[shape] = self._record(inputs)
+            except RuntimeError:
+                self.refused = True
+                return self(inputs)
+        graph, source, result = self.recorded[shape]
+        source.copy_(inputs)
+        graph.replay()
+        return result.clone()
+
+    def _record(self, inputs: torch.Tensor) -> tuple[torch.cuda.CUDAGraph, torch.Tensor, torch.Tensor]:
+        # Recordings share their memory: each result is copied out before another is replayed.
+        self.pool = self.pool or torch.cuda.graph_pool_handle()
+        source = inputs.clone()
+        graph = torch.cuda.CUDAGraph()
+        torch.cuda.synchronize()
+        with torch.cuda.graph(graph, pool=self.pool):
+            result = self.module(source)
+        return graph, source, result
 
 
 def padded(count: int) -> int:

@@ -1,0 +1,61 @@
+"""What only a GPU can show."""
+
+import numpy as np
+import pytest
+import torch
+
+import whymask
+from whymask.case import Case
+from whymask.search import Recipe
+
+from models.tiny import lit
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+
+
+def deep():
+    torch.manual_seed(0)
+    layers = [torch.nn.Conv2d(3, 8, 3, padding=1)]
+    for _ in range(6):
+        layers += [torch.nn.Conv2d(8, 8, 3, padding=1), torch.nn.BatchNorm2d(8), torch.nn.ReLU()]
+    return torch.nn.Sequential(*layers, torch.nn.AdaptiveAvgPool2d(2), torch.nn.Flatten(), torch.nn.Linear(32, 4))
+
+
+def test_recorded_batches_equal_plain_ones():
+    model = whymask.wrap(deep(), size=32, device="cuda")
+    case = Case.of(lit(0), model, regions="grid:4x4", target=0)
+    rows = np.random.default_rng(0).random((40, 16)) < 0.5
+    plain = model.respond(case.inputs(rows), [case.bound] * 40).score
+    for _ in range(4):
+        np.testing.assert_array_equal(model.respond(case.inputs(rows), [case.bound] * 40).score, plain)
+    assert model.replays.recorded
+    other = ~rows
+    again = model.respond(case.inputs(other), [case.bound] * 40).score
+    eager = model.module(torch.cat([case.inputs(other), case.inputs(other)[-1:].expand(8, -1, -1, -1)])
+                         .contiguous(memory_format=torch.channels_last))[:40].softmax(dim=1)[:, 0]  # fmt: skip
+    np.testing.assert_allclose(again, eager.cpu().numpy(), atol=1e-6)
+
+
+def test_a_module_that_looks_at_its_values_runs_as_it_is():
+    class Looks(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = deep()
+
+        def forward(self, x):
+            return self.inner(x) * (1 if x.sum().item() > -1e9 else 2)
+
+    model = whymask.wrap(Looks(), size=32, device="cuda")
+    found = whymask.explain(lit(0), model, regions="grid:4x4", method="greedy", target=0)
+    assert model.replays.refused
+    assert sorted(found.order) == list(range(16))
+
+
+def test_cpu_and_gpu_agree():
+    orders = []
+    for device in ("cpu", "cuda"):
+        case = Case.of(lit(0), whymask.wrap(deep(), size=32, device=device), regions="grid:4x4", target=0)
+        rows = np.random.default_rng(1).random((30, 16)) < 0.5
+        orders.append(case.model.respond(case.inputs(rows), [case.bound] * 30).score)
+        case.search(Recipe("greedy"))
+    np.testing.assert_allclose(orders[0], orders[1], atol=1e-3)  # TF32 convolutions
