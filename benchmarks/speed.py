@@ -86,42 +86,63 @@ def wait(model) -> None:
         torch.cuda.synchronize()
 
 
-def bare(model, sizes: list[int]) -> tuple[float, int]:
-    """Seconds an image at the best batch size, and that size: the module or session alone, on inputs that lie ready."""
-    best = (float("inf"), 0)
+def forward_of(model, size: int):
+    """A function that runs the bare module or session on `size` images that lie ready, and returns its seconds."""
+    shape = (3, *model.encode(np.zeros((224, 224, 3), dtype=np.uint8)).shape[1:])
     if hasattr(model, "module"):
         forward, device, dtype, layout = model.module, model.device, model.dtype, torch.channels_last
     else:
         forward, device, dtype, layout = model._run, "cpu", torch.float32, torch.contiguous_format
-    shape = (3, model.geometry.size, model.geometry.size) if hasattr(model.geometry, "size") else (3, 224, 224)
-    for size in sizes:
-        inputs = torch.randn(size, *shape, device=device, dtype=dtype).contiguous(memory_format=layout)
-        times = []
+    inputs = torch.randn(size, *shape, device=device, dtype=dtype).contiguous(memory_format=layout)
+
+    def run() -> float:
+        wait(model)
+        start = time.perf_counter()
         with torch.inference_mode():
-            for _ in range(7):
-                wait(model)
-                start = time.perf_counter()
-                forward(inputs)
-                wait(model)
-                times.append((time.perf_counter() - start) / size)
-        best = min(best, (median(times[2:]), size))
-    return best
+            forward(inputs)
+        wait(model)
+        return time.perf_counter() - start
+
+    return run
 
 
-def searched(model, recipe: str, photos: list, batch_size: int | None) -> tuple[float, int, float]:
-    """(seconds of the searches, forwards, seconds of all partitions) for photos searched together."""
+def best_size(model, sizes: list[int]) -> int:
+    """The batch size with the most images per second."""
+    times = {}
+    for size in sizes:
+        run = forward_of(model, size)
+        times[size] = median([run() for _ in range(12)][2:]) / size
+    return min(times, key=times.get)
+
+
+def searched(model, recipe: str, photos: list, size: int | None) -> tuple[float, int, float, float]:
+    """(seconds of the searches, forwards, seconds of all partitions, bare seconds an image) for photos together.
+
+    With a `size`, one bare forward of that size is timed after each of the search's own batches and taken out of its
+    seconds: the machine is shared and its speed drifts, so both must be measured at the same time.
+    """
     cases, partition_seconds = [], 0.0
     for photo in photos:
         start = time.perf_counter()
-        cases.append(Case.of(photo, model, target=0, batch_size=batch_size))
+        cases.append(Case.of(photo, model, target=0))
         partition_seconds += time.perf_counter() - start
+    respond, bare, run = responder(cases), [], forward_of(model, size) if size else None
+
+    def measured(parts):
+        answers = respond(parts)
+        if run:
+            bare.append(run())
+        return answers
+
     wait(model)
     start = time.perf_counter()
     searches = [Search(Recipe(recipe), case.problem(0), oracle=Oracle(case.known)) for case in cases]
     sizes = cases[0].batching
-    found = dict(drive(searches, responder(cases), batch_size=lambda: sizes.size))
+    found = dict(drive(searches, measured, batch_size=lambda: sizes.size))
     wait(model)
-    return time.perf_counter() - start, sum(result.ledger.mec for result in found.values()), partition_seconds
+    seconds = time.perf_counter() - start - sum(bare)
+    forwards = sum(result.ledger.mec for result in found.values())
+    return seconds, forwards, partition_seconds, sum(bare) / max(1, len(bare)) / (size or 1)
 
 
 def plain(model, photo, seconds: float) -> float:
@@ -160,19 +181,16 @@ if __name__ == "__main__":
     print("|---|---|---|---|---|---|---|---|", flush=True)
     for name in options.models:
         model = MODELS[name](options.device, options.dtype)
-        limit, size = bare(model, sizes)
+        size = best_size(model, sizes)
         for together in options.together:
             photos = [options.photos[i % len(options.photos)] for i in range(together)]
             for method in options.methods:
                 if options.device == "cuda":
-                    searched(model, method, photos, None)  # plans every batch shape
-                seconds, forwards, partition_seconds = searched(model, method, photos, None)
-                again, size_now = bare(model, [size])  # the machine is shared: measure the limit beside each row
-                limit_here = min(limit, again)
+                    searched(model, method, photos, None)  # plans and records every batch shape
+                seconds, forwards, partition_seconds, limit = searched(model, method, photos, size)
                 print(
                     f"| {name} | {method} | {together} | {forwards} | {seconds / forwards * 1e3:.3f} | "
-                    f"{limit_here * 1e3:.3f} ({size_now}) | {forwards * limit_here / seconds:.2f} | "
-                    f"{partition_seconds:.2f} |",
+                    f"{limit * 1e3:.3f} ({size}) | {forwards * limit / seconds:.2f} | {partition_seconds:.2f} |",
                     flush=True,
                 )
         if options.plain:
