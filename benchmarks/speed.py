@@ -80,9 +80,14 @@ def lite0(device: str, dtype: str):
 MODELS = {"efficientnet-lite0": lite0, "resnet101": resnet101, "clip-vit-l14": clip_vit_l14}
 
 
+def on_cuda(model) -> bool:
+    """Whether the model runs on a GPU."""
+    return model.settings["device"].startswith("cuda")
+
+
 def wait(model) -> None:
     """Let the device finish."""
-    if model.settings["device"].startswith("cuda"):
+    if on_cuda(model):
         torch.cuda.synchronize()
 
 
@@ -119,28 +124,38 @@ def searched(model, recipe: str, photos: list, size: int | None) -> tuple[float,
     """(seconds of the searches, forwards, seconds of all partitions, bare seconds an image) for photos together.
 
     With a `size`, one bare forward of that size is timed after each of the search's own batches and taken out of its
-    seconds: the machine is shared and its speed drifts, so both must be measured at the same time.
+    seconds: a shared machine's speed drifts, so both must be measured at the same time. On CUDA that would itself slow the
+    search down (clocks and caches), so there the bare model is timed directly before and after.
     """
     cases, partition_seconds = [], 0.0
     for photo in photos:
         start = time.perf_counter()
         cases.append(Case.of(photo, model, target=0))
         partition_seconds += time.perf_counter() - start
-    respond, bare, run = responder(cases), [], forward_of(model, size) if size else None
+    respond, run = responder(cases), forward_of(model, size) if size else None
+    between: list[float] = []
+    around: list[float] = []
 
     def measured(parts):
         answers = respond(parts)
-        if run:
-            bare.append(run())
+        if run and not on_cuda(model):
+            between.append(run())
         return answers
 
+    def surround():
+        if run and on_cuda(model):
+            around.extend([run() for _ in range(12)][2:])
+
+    surround()
     wait(model)
     start = time.perf_counter()
     searches = [Search(Recipe(recipe), case.problem(0), oracle=Oracle(case.known)) for case in cases]
     sizes = cases[0].batching
     found = dict(drive(searches, measured, batch_size=lambda: sizes.size))
     wait(model)
-    seconds = time.perf_counter() - start - sum(bare)
+    seconds = time.perf_counter() - start - sum(between)
+    surround()
+    bare = between + around
     forwards = sum(result.ledger.mec for result in found.values())
     return seconds, forwards, partition_seconds, sum(bare) / max(1, len(bare)) / (size or 1)
 

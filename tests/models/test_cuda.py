@@ -36,6 +36,32 @@ def test_recorded_batches_equal_plain_ones():
     np.testing.assert_allclose(again, eager.cpu().numpy(), atol=1e-6)
 
 
+def test_small_batches_of_a_transformer_are_replayed():
+    torch.manual_seed(0)
+    layer = torch.nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
+    patches = torch.nn.Sequential(torch.nn.Conv2d(3, 16, 8, 8), torch.nn.Flatten(2), Transpose())
+    module = torch.nn.Sequential(patches, torch.nn.TransformerEncoder(layer, 2), Mean(), torch.nn.Linear(16, 4))
+    model = whymask.wrap(module, size=32, device="cuda")
+    case = Case.of(lit(0), model, regions="grid:4x4", target=0)
+    rows = np.random.default_rng(0).random((70, 16)) < 0.5
+    for count, batch in [(5, [0, 1, 2, 3, 4, 4, 4, 4])] * 4 + [(64, range(64)), (70, range(70))]:
+        with torch.inference_mode():  # the same kernels: others round differently, by 1e-4 in TF32
+            eager = module(case.inputs(rows[batch])).softmax(dim=1)[:count, 0].cpu().numpy()
+        found = model.respond(case.inputs(rows[:count]), [case.bound] * count).score
+        np.testing.assert_allclose(found, eager, atol=1e-6)
+    assert list(model.replays.recorded) == [(8, 3, 32, 32)]
+
+
+class Transpose(torch.nn.Module):
+    def forward(self, x):
+        return x.transpose(1, 2)
+
+
+class Mean(torch.nn.Module):
+    def forward(self, x):
+        return x.mean(dim=1)
+
+
 def test_a_module_that_looks_at_its_values_runs_as_it_is():
     class Looks(torch.nn.Module):
         def __init__(self):

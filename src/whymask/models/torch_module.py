@@ -53,10 +53,12 @@ class TorchClassifier(Classifier):
         self.mean = torch.tensor(mean, dtype=torch.float32)
         self.std = torch.tensor(std, dtype=torch.float32)
         self.batch_size = 16 if self.device.type == "cpu" else 256
-        # cuDNN plans every convolution anew for each batch shape, a second or two for a whole network.
-        convolutions = sum(isinstance(part, torch.nn.Conv2d) for part in module.modules())
-        self.pads = self.device.type == "cuda" and convolutions > 4
-        self.replays = CudaReplays(self.module)
+        # Padded batches have few shapes. cuDNN plans every convolution anew for each shape, a second or two for a whole
+        # network; other networks gain only where a batch is so small that it is replayed.
+        convolutional = sum(isinstance(part, torch.nn.Conv2d) for part in module.modules()) > 4
+        self.replays = CudaReplays(self.module, largest=256 if convolutional else 64)
+        self.step = 16 if convolutional else 8
+        self.pads_up_to = (float("inf") if convolutional else 64) if self.device.type == "cuda" else 0
         self.settings = {"device": str(self.device), "dtype": dtype}
 
     def encode(self, canvas: Canvas) -> torch.Tensor:
@@ -75,10 +77,11 @@ class TorchClassifier(Classifier):
         """What the module says of a batch (B, 3, H, W)."""
         count = len(inputs)
         with torch.inference_mode():
-            if self.pads and padded(count) > count:
-                inputs = torch.cat([inputs, inputs[-1:].expand(padded(count) - count, *inputs.shape[1:])])
+            pads = count <= self.pads_up_to
+            if pads and (more := padded(count, self.step) - count):
+                inputs = torch.cat([inputs, inputs[-1:].expand(more, *inputs.shape[1:])])
             inputs = inputs.contiguous(memory_format=torch.channels_last)
-            logits: torch.Tensor = self.replays(inputs) if self.pads else self.module(inputs)
+            logits: torch.Tensor = self.replays(inputs) if pads else self.module(inputs)
             return logits[:count]
 
 
@@ -89,10 +92,8 @@ class CudaReplays:
     all of them at once. The kernels are the same, so the results are too.
     """
 
-    LARGEST = 256  # from there on the kernels are long enough
-
-    def __init__(self, module: torch.nn.Module) -> None:
-        self.module = module
+    def __init__(self, module: torch.nn.Module, largest: int) -> None:
+        self.module, self.largest = module, largest  # the kernels of a larger batch are long enough
         self.seen: Counter[tuple[int, ...]] = Counter()
         self.recorded: dict[tuple[int, ...], tuple[torch.cuda.CUDAGraph, torch.Tensor, torch.Tensor]] = {}
         self.pool: Any = None
@@ -102,7 +103,7 @@ class CudaReplays:
         """The module's output for a batch."""
         shape = tuple(inputs.shape)
         self.seen[shape] += 1
-        if self.refused or len(inputs) > self.LARGEST or self.seen[shape] < 3:
+        if self.refused or len(inputs) > self.largest or self.seen[shape] < 3:
             logits: torch.Tensor = self.module(inputs)
             return logits
         if shape not in self.recorded:
@@ -127,9 +128,9 @@ class CudaReplays:
         return graph, source, result
 
 
-def padded(count: int) -> int:
-    """The next of 16, 32, 48, ... 128, 160, 192, 224, 256, 320, ...: few batch shapes."""
-    step = max(16, 1 << max(0, (count - 1).bit_length() - 3))
+def padded(count: int, step: int = 16) -> int:
+    """The next of 16, 32, 48, ... 128, 160, 192, 224, 256, 320, ... (or of finer steps): few batch shapes."""
+    step = max(step, 1 << max(0, (count - 1).bit_length() - 3))
     return -(-count // step) * step
 
 
