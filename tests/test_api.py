@@ -197,7 +197,7 @@ def test_prints_what_matters():
     assert f"keep {evidence.score:.2f}, {evidence.share:.0%} of it" in str(evidence)
     assert f"everything else scores {evidence.removed_score:.2f}" in str(evidence)
     asked = str(explain(target="se"))
-    assert asked.startswith("The model says 'top left'; asked about 'bottom right': it scores")
+    assert asked.startswith("The model says 'top left'; explained is 'bottom right': it scores")
     for words in (
         "The model says 'top left', which scores",
         "4 of 16 regions (0, 1, 4, 5)",

@@ -18,6 +18,7 @@ from whymask.batching import Batching, is_out_of_memory
 from whymask.errors import WhymaskError, whole
 from whymask.imaging import ImageSource, Resize
 from whymask.masking import Fill, compose, fill_name, stack
+from whymask.memory import PeakMemory
 from whymask.metrics.curves import Curves
 from whymask.models.base import Bound, Model
 from whymask.objective import SUFF_NECC, SUFFICIENCY, Bools, Floats, Ledger, Objective, Oracle, pack
@@ -92,13 +93,14 @@ class Case:
         progress: Callable[[Progress], None] | None = None,
     ) -> list[EvidenceMask | Ordering]:
         """Run a recipe once per seed, all of them together; a result per seed."""
+        memory = PeakMemory(self.model)
         start = time.perf_counter()
         searches = [
             Search(recipe, self.problem(seed), budget=budget, oracle=Oracle(self.known), progress=progress)
             for seed in seeds
         ]
         found = dict(drive(searches, responder([self] * len(searches)), batch_size=lambda: self.batching.size))
-        spent = {"budget": budget, "seconds": time.perf_counter() - start}
+        spent = {"budget": budget, "seconds": time.perf_counter() - start, **memory.spent()}
         return [self.result(found[i], self.provenance(recipe, seed) | spent) for i, seed in enumerate(seeds)]
 
     def replay(self, order: Sequence[int]) -> Curves:

@@ -137,11 +137,12 @@ class Explanation:
 
     def _answer(self) -> str:
         """What the model says, and what was asked about where that is something else."""
-        scene = self.scene
+        scene, question = self.scene, self.provenance.get("question")
         label = repr(scene.target.label)
+        who = "The model" if question is None else f"Asked {question!r}, the model"
         if scene.prediction == scene.target.label:
-            return f"The model says {label}, which scores {scene.full_score:.2f} on the whole image."
-        says = "" if scene.prediction is None else f"The model says {scene.prediction!r}; asked about "
+            return f"{who} says {label}, which scores {scene.full_score:.2f} on the whole image."
+        says = "" if scene.prediction is None else f"{who} says {scene.prediction!r}; explained is "
         return f"{says}{label}: it scores {scene.full_score:.2f} on the whole image."
 
     def _cost(self) -> str:

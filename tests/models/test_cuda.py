@@ -85,3 +85,24 @@ def test_cpu_and_gpu_agree():
         orders.append(case.model.respond(case.inputs(rows), [case.bound] * 30).score)
         case.search(Recipe("greedy"))
     np.testing.assert_allclose(orders[0], orders[1], atol=1e-3)  # TF32 convolutions
+
+
+@pytest.mark.parametrize("family", ["qwen", "llava"])
+def test_multimodal_models_agree_with_the_cpu(family, tmp_path):
+    tiny_mllm = pytest.importorskip("models.tiny_mllm", reason="transformers is not installed: whymask[hf]")
+    folder = str(tiny_mllm.save(getattr(tiny_mllm, family)(), tmp_path))
+    rows = np.random.default_rng(1).random((6, 16)) < 0.5
+    scores = {}
+    for device, dtype, compiled in [("cpu", "fp32", False), ("cuda", "fp32", False), ("cuda", "fp32", True),
+                                    ("cuda", None, False)]:  # fmt: skip
+        model = whymask.load(folder, device=device, dtype=dtype, compile=compiled)
+        case = Case.of(lit(0, 64), model, target="Yes", question="is there a dog ?", regions="grid:4x4")
+        scores[device, dtype, compiled] = model.respond(case.inputs(rows), [case.bound] * 6).score
+        assert model.settings["compiled"] == ("yes" if compiled else "no")
+    truth = scores["cpu", "fp32", False]
+    np.testing.assert_allclose(scores["cuda", "fp32", False], truth, atol=1e-3)
+    np.testing.assert_allclose(scores["cuda", "fp32", True], truth, atol=1e-3)
+    np.testing.assert_allclose(scores["cuda", None, False], truth, atol=0.05)
+    found = case.search(Recipe("trace", {"k": 4, "rounds": 1}))[0]
+    assert model.settings["dtype"] == {"qwen": "bf16", "llava": "fp16"}[family]
+    assert found.provenance["peak_memory"] > 0

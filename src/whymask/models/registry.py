@@ -44,6 +44,10 @@ FAMILIES = {
               ("transformers",), "hf"),
         Entry("NAME/OF-CLIP", "CLIP of transformers (openai/clip-vit-large-patch14, ...) or a folder",
               "whymask.models.clip", ("transformers",), "hf"),
+        Entry("NAME/OF-QWEN2.5-VL", "multimodal model of transformers (Qwen/Qwen2.5-VL-3B-Instruct, ...) or a folder: "
+              "question=", "whymask.models.qwen2_5_vl", ("transformers",), "hf"),
+        Entry("NAME/OF-LLAVA-1.5", "multimodal model of transformers (llava-hf/llava-1.5-7b-hf, ...) or a folder: "
+              "question=", "whymask.models.llava", ("transformers",), "hf"),
         Entry("clip:ARCH/WEIGHTS", "CLIP of open_clip (clip:RN101/openai, ...)", "whymask.models.clip", ("open_clip",)),
         Entry("torchvision:NAME", "torchvision classifier with its default weights", "whymask.models.zoo",
               ("torchvision",)),
@@ -57,12 +61,15 @@ FAMILIES = {
     )
 }  # fmt: skip
 
+BY_TYPE = {"clip": "clip", "qwen2_5_vl": "qwen2_5_vl", "llava": "llava"}  # other checkpoints are image classifiers
+
 
 def load(name: str, **options: Any) -> Model:
     """The model of this id (see `whymask models`).
 
     Common options are device ("cpu", "cuda", "mps") and dtype ("fp32", "fp16", "bf16"); CLIP takes classes and
-    templates, ONNX files size, mean, std, layout and output, chat servers base_url.
+    templates, ONNX files size, mean, std, layout and output, chat servers base_url, multimodal models compile and their
+    limits (max_side and max_pixels, or pad).
     """
     loader, argument = _loader(name)
     try:
@@ -100,8 +107,7 @@ def _transformers(checkpoint: str) -> tuple[Callable[..., Model], str]:
         raise WhymaskError(f"{checkpoint} needs transformers: pip install 'whymask[hf]'.")
     hf = import_module("whymask.models.hf")
     config = hf.from_checkpoint(transformers.AutoConfig, checkpoint)
-    family = "whymask.models.clip" if config.model_type == "clip" else "whymask.models.hf"
-    return import_module(family).load, checkpoint
+    return import_module(f"whymask.models.{BY_TYPE.get(config.model_type, 'hf')}").load, checkpoint
 
 
 def wrap(model: Any, **options: Any) -> Model:

@@ -18,6 +18,23 @@ from whymask.models.classifier import Classifier, Geometry
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 
+def device_of(name: str) -> torch.device:
+    """The device of this name, if it is here."""
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError):
+        raise WhymaskError(f"the device {name!r} is not available here.") from None
+    return device
+
+
+def dtype_of(name: str) -> torch.dtype:
+    """The precision of this name."""
+    if name not in DTYPES:
+        raise unknown("dtype", name, DTYPES)
+    return DTYPES[name]
+
+
 class TorchClassifier(Classifier):
     """A torch module (B, 3, H, W) -> (B, classes) with the preprocessing (pixel - mean) / std on values 0 ... 255."""
 
@@ -35,17 +52,10 @@ class TorchClassifier(Classifier):
         device: str = "cpu",
         dtype: str = "fp32",
     ) -> None:
-        if dtype not in DTYPES:
-            raise unknown("dtype", dtype, DTYPES)
-        try:
-            self.device = torch.device(device)
-            torch.empty(0, device=self.device)
-        except (RuntimeError, AssertionError):
-            raise WhymaskError(f"the device {device!r} is not available here.") from None
+        self.device, self.dtype = device_of(device), dtype_of(dtype)
         self.name = name
         self.geometry, self.labels = geometry, list(labels)
         self.aliases = dict(aliases or {})
-        self.dtype = DTYPES[dtype]
         self.fingerprint = fingerprint or module_fingerprint(module)
         # Convolutions on a CPU are up to twice as fast on channels-last tensors, and no slower elsewhere.
         self.module = module.eval().requires_grad_(False).to(self.device, self.dtype)

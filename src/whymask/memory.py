@@ -1,0 +1,35 @@
+"""The most memory a CUDA device held while something was explained."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+from whymask.models.base import Model
+
+
+class PeakMemory:
+    """Counts from its making on; elsewhere than on CUDA it tells nothing.
+
+    For large models a clean start is made: garbage collected, the cache of freed memory emptied. That takes longer than
+    explaining a small one.
+    """
+
+    def __init__(self, model: Model) -> None:
+        device = str(model.settings.get("device", ""))
+        self.device = device if device.startswith("cuda") else None
+        if self.device:
+            import torch
+
+            if getattr(model, "large", False):
+                gc.collect()
+                torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats(self.device)
+
+    def spent(self) -> dict[str, Any]:
+        """For the provenance: peak_memory in bytes."""
+        if not self.device:
+            return {}
+        import torch
+
+        return {"peak_memory": torch.cuda.max_memory_allocated(self.device)}

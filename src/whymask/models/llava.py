@@ -1,0 +1,115 @@
+"""LLaVA-1.5: a CLIP tower's patches, projected into a Llama's embedding space."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+
+from whymask.errors import WhymaskError
+from whymask.imaging import Box, Canvas, Preprocessed, Resize
+from whymask.models.classifier import Geometry
+from whymask.models.hf import from_checkpoint, pixel_steps
+from whymask.models.mllm import Mllm, load_parts
+
+
+@dataclass(frozen=True)
+class Padded:
+    """The geometry that loses nothing: the whole image, its longer side `size`; what misses to a square is padded."""
+
+    size: int
+
+    def place(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
+        """The image without its padding, which is no region: the model always sees it."""
+        if resize not in ("own", "squash", "none"):
+            raise WhymaskError(f"resize is 'own', 'squash' or 'none', not {resize!r}.")
+        size = image.size
+        if resize == "own":
+            size = (max(1, round(size[0] * self.size / max(size))), max(1, round(size[1] * self.size / max(size))))
+        elif resize == "squash":
+            size = (self.size, self.size)
+        return np.asarray(image if size == image.size else image.resize(size, Image.Resampling.BICUBIC)), (0, 0, 1, 1)
+
+
+class Llava(Mllm):
+    """Inputs are normalised pixels (3, size, size)."""
+
+    def __init__(
+        self,
+        module: Any,
+        processor: Any,
+        tokenizer: Any,
+        *,
+        name: str,
+        device: str = "cpu",
+        pad: bool | None = None,
+        compile: bool | None = None,
+    ) -> None:
+        self.processor = processor
+        self.size = int(processor.crop_size["height"])
+        pad = bool(getattr(processor, "do_pad", False)) if pad is None else pad
+        self.geometry: Geometry = Padded(self.size) if pad else Preprocessed(pixel_steps(processor))
+        # As transformers pads: with the mean colour.
+        self.margin = np.array([int(255 * mean) for mean in processor.image_mean], dtype=np.uint8)
+        view = f"{'padded to a square' if pad else 'centre crop'}, {self.size} pixels"
+        super().__init__(module, tokenizer, name=name, device=device, compile=compile, view=view)
+
+    def encode(self, canvas: Canvas) -> torch.Tensor:
+        """Pixels (H, W, 3), padded where they are no square, to (3, size, size)."""
+        if max(canvas.shape[:2]) != self.size:
+            height, width = canvas.shape[:2]
+            raise WhymaskError(f"this model's grid is {self.size} x {self.size} pixels, not {width} x {height}.")
+        square = np.broadcast_to(self.margin, (self.size, self.size, 3)).copy()
+        square[self._inside(canvas.shape[:2])] = canvas
+        whole = {"do_resize": False, "do_center_crop": False, "do_pad": False}
+        values = self.processor(images=square, **whole, return_tensors="np")["pixel_values"][0]
+        return torch.from_numpy(np.array(values, dtype=np.float32)).to(self.device, self.dtype)
+
+    def spread(self, labels: NDArray[np.int32]) -> NDArray[np.int64]:
+        """A label map (H, W) as (1, size, size); the padding is the same whether its region is kept or not."""
+        square = np.zeros((self.size, self.size), dtype=np.int64)
+        square[self._inside(labels.shape)] = labels
+        return square[None]
+
+    def _inside(self, shape: tuple[int, ...]) -> tuple[slice, slice]:
+        """Where an image lies in the padded square."""
+        top, left = ((self.size - side) // 2 for side in shape)
+        return slice(top, top + shape[0]), slice(left, left + shape[1])
+
+    def see(self, inputs: torch.Tensor, shape: tuple[int, int]) -> torch.Tensor:
+        """Image tokens, by transformers' own tower and projection."""
+        return torch.stack(list(self.module.model.get_image_features(pixel_values=inputs).pooler_output))
+
+    def layers(self) -> list[torch.nn.Module]:
+        """The decoder's."""
+        return list(self.module.model.language_model.layers)
+
+
+def load(
+    checkpoint: str,
+    *,
+    device: str = "cpu",
+    dtype: str | None = None,
+    pad: bool | None = None,
+    compile: bool | None = None,
+) -> Llava:
+    """A LLaVA-1.5 checkpoint from the hub or a local folder; tensors only, no remote code.
+
+    Args:
+        checkpoint: such as "llava-hf/llava-1.5-7b-hf".
+        device: "cpu", "cuda" or "mps".
+        dtype: by default fp32 on a CPU and fp16 elsewhere, as the paper has it.
+        pad: True shows the model the whole image, padded to a square; False its centre. By default what the
+            checkpoint's own preprocessing does, which is the centre crop for llava-hf's: regions outside are not seen.
+        compile: True compiles at once, False never; by default once the images scored would have paid for it.
+    """
+    import transformers
+
+    precision = dtype or ("fp32" if device == "cpu" else "fp16")
+    module, tokenizer = load_parts(checkpoint, transformers.LlavaForConditionalGeneration, precision)
+    processor = from_checkpoint(transformers.AutoImageProcessor, checkpoint, backend="pil")
+    return Llava(module, processor, tokenizer, name=checkpoint, device=device, pad=pad, compile=compile)

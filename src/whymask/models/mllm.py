@@ -1,0 +1,324 @@
+"""Multimodal language models of transformers: everything the families share but how they see an image."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from whymask.batching import is_out_of_memory
+from whymask.errors import WhymaskError
+from whymask.imaging import Canvas, ImageSource, Resize, load_image
+from whymask.masking import Fill, fill_canvas
+from whymask.models.base import Bound, Response, Target
+from whymask.models.classifier import Geometry
+from whymask.models.dialogue import FIRST, Answer, Dialogue, TokenTexts
+from whymask.models.hf import from_checkpoint
+from whymask.models.torch_module import DTYPES, device_of, dtype_of
+
+LOGITS = 256  # positions whose logits are held at once: 150 MB in fp32 for 150 thousand tokens
+PAYS = 10_000  # masked images after which compiling would have paid: some 25 s at 2.5 ms an image
+
+
+@dataclass(frozen=True, eq=False)
+class MllmBound(Bound):
+    """An image, a question about it, and the answer whose probability is explained."""
+
+    before: tuple[int, ...]  # tokens of the prompt before the image's own
+    after: tuple[int, ...]  # and after them
+    answer: Answer
+    spread: Callable[[NDArray[np.int32]], NDArray[np.int64]]
+
+    def index(self, labels: NDArray[np.int32]) -> Any:
+        """The region of every input element, in the family's own layout."""
+        return torch.from_numpy(self.spread(labels)).to(self.inputs.device)
+
+
+class Mllm(ABC):
+    """A vision tower and a language model: one prefill scores a batch of masked images."""
+
+    deterministic = True
+    default_k = 10
+    large = True  # peak memory is worth a clean start of every explanation
+
+    geometry: Geometry
+
+    def __init__(
+        self,
+        module: Any,
+        tokenizer: Any,
+        *,
+        name: str,
+        device: str,
+        compile: bool | None,
+        view: str,
+    ) -> None:
+        self.device, self.dtype = device_of(device), module.dtype
+        self.name = name
+        self.fingerprint = f"{_fingerprint(module)} {view}"
+        self.module = module.eval().requires_grad_(False).to(self.device)  # rotary tables stay in fp32
+        fuse_norms(self.module.model.language_model)
+        self.dialogue = Dialogue(tokenizer, module.config.image_token_id, name)
+        self.labels = TokenTexts(self.dialogue)
+        self.batch_size = 8 if self.device.type == "cpu" else 32
+        self.settings = {
+            "device": str(self.device),
+            "dtype": {dtype: name for name, dtype in DTYPES.items()}[self.dtype],
+            "view": view,
+            "compiled": "no",
+            "transformers": version("transformers"),
+        }
+        self._compile, self._seen = compile, 0
+
+    @abstractmethod
+    def encode(self, canvas: Canvas) -> torch.Tensor:
+        """Pixels (H, W, 3) as the vision tower wants them; each element must depend on its own pixel only."""
+
+    @abstractmethod
+    def spread(self, labels: NDArray[np.int32]) -> NDArray[np.int64]:
+        """A label map (H, W) in the layout of `encode`, broadcastable to it."""
+
+    @abstractmethod
+    def see(self, inputs: torch.Tensor, shape: tuple[int, int]) -> torch.Tensor:
+        """Image tokens (B, T, D) of inputs (B, ...) that stand for canvases of `shape`."""
+
+    @abstractmethod
+    def layers(self) -> list[torch.nn.Module]:
+        """The layers that `compile` may compile as they are."""
+
+    def positions(self, before: int, shape: tuple[int, int], length: int) -> torch.Tensor | None:
+        """Position ids of a sequence whose image follows `before` tokens; None where they just count up."""
+        return None
+
+    def bind(
+        self,
+        image: ImageSource,
+        *,
+        target: int | str | None = None,
+        question: str | None = None,
+        resize: Resize = "own",
+        fill: Fill = "black",
+    ) -> MllmBound:
+        """Put the image on the input grid and the question into the chat template.
+
+        Args:
+            image: a path, bytes, a PIL image or an array.
+            target: an answer. By default the first token of the model's own. One word such as "Yes" stands for all its
+                surface forms. A longer text is scored by the mean probability of its tokens, each after those before
+                it, and a [[marked]] word of it by its own. A number is the id of a first token.
+            question: what is asked.
+            resize: "own", the family's preprocessing, or "squash".
+            fill: what masked regions show.
+        """
+        answer = FIRST
+        if target is not None:
+            answer = self.dialogue.answer(target) if isinstance(target, str) else self.dialogue.token(target)
+        bound = self._place(image, question, answer, resize, fill)
+        if target is not None:
+            return bound
+        top = self.respond(bound.inputs[None], [bound]).top
+        assert top is not None
+        answer = self.dialogue.token(int(top[0]))
+        return replace(bound, target=Target(answer.index, answer.text), answer=answer, probes=1)
+
+    def _place(
+        self, image: ImageSource, question: str | None, answer: Answer, resize: Resize, fill: Fill = "black"
+    ) -> MllmBound:
+        if question is None or not question.strip():
+            raise WhymaskError(f"{self.name} answers questions: pass a question such as 'Is there a dog?'.")
+        before, after = self.dialogue.prompt(question)
+        picture = load_image(image)
+        canvas, box = self.geometry.place(picture, resize)
+        backdrop = fill_canvas(fill, canvas)
+        return MllmBound(
+            image=picture,
+            canvas=canvas,
+            fill=backdrop,
+            box=box,
+            target=Target(answer.index, answer.text),
+            inputs=self.encode(canvas),
+            fill_inputs=self.encode(backdrop),
+            key=(canvas.shape, before),
+            probes=0,
+            before=before,
+            after=after,
+            answer=answer,
+            spread=self.spread,
+        )
+
+    def respond(self, inputs: Any, bounds: Sequence[Bound]) -> Response:
+        """Probabilities of the bounds' answers (fp32 softmax), and the likeliest first tokens."""
+        asked = cast(Sequence[MllmBound], bounds)
+        if len(asked) == 1 and self.settings["compiled"] == "yes":  # a batch of one would be compiled anew
+            double = self.respond(torch.cat([inputs, inputs]), [*bounds, *bounds])
+            return Response(double.score[:1], None if double.top is None else double.top[:1])
+        # One entry a position of an answer; positions of one row follow each other, the first one first.
+        entries = [(row, place, ids) for row, b in enumerate(asked) for place, ids in enumerate(b.answer.wanted)]
+        rows, places = (np.array([entry[i] for entry in entries]) for i in (0, 1))
+        wanted = np.full((len(entries), max(1, *(len(ids) for *_, ids in entries))), -1)
+        for number, (*_, ids) in enumerate(entries):
+            wanted[number, : len(ids)] = ids
+        tokens = torch.from_numpy(wanted).to(self.device)
+        with torch.no_grad():
+            self._compile_if_it_pays(inputs, asked)
+            forced = [b.answer.forced for b in asked]
+            hidden, last = self._read(self.see(inputs, asked[0].canvas.shape[:2]), asked, forced)
+            first = last - np.array([len(ids) for ids in forced])
+            needed = hidden[torch.from_numpy(rows), torch.from_numpy(first[rows] + places)]
+            chances, tops = [], []
+            for start in range(0, len(entries), LOGITS):
+                logits = self.module.lm_head(needed[start : start + LOGITS]).float()
+                some = tokens[start : start + LOGITS]
+                total = logits.logsumexp(dim=-1, keepdim=True)
+                chance = (logits.gather(1, some.clamp(min=0)) - total).exp()
+                chances.append((chance * (some >= 0)).sum(dim=1))
+                tops.append(logits.argmax(dim=1))
+            scores = torch.cat(chances).double().cpu().numpy()
+            top = torch.cat(tops).cpu().numpy()
+        scores /= np.maximum(1, np.array([b.answer.scored for b in asked]))[rows]
+        return Response(np.bincount(rows, scores, minlength=len(asked)).astype(np.float64), top[places == 0])
+
+    def generate(self, inputs: Any, bounds: Sequence[Bound], tokens: int = 8) -> list[str]:
+        """What the model answers, greedily and at most so many tokens long; the image is seen once."""
+        asked = cast(Sequence[MllmBound], bounds)
+        said: list[tuple[int, ...]] = [() for _ in asked]
+        ends, rows = self._ends(), torch.arange(len(asked))
+        with torch.no_grad():
+            seen = self.see(inputs, asked[0].canvas.shape[:2])
+            for _ in range(tokens):
+                hidden, last = self._read(seen, asked, said)
+                likeliest = self.module.lm_head(hidden[rows, torch.from_numpy(last)]).float().argmax(dim=1).tolist()
+                said = [
+                    ids if ids and ids[-1] in ends else (*ids, new) for ids, new in zip(said, likeliest, strict=True)
+                ]
+                if all(ids[-1] in ends for ids in said):
+                    break
+        return [self.dialogue.read([token for token in ids if token not in ends]) for ids in said]
+
+    def answer(self, image: ImageSource, question: str, *, tokens: int = 32, resize: Resize = "own") -> str:
+        """The model's own answer to a question about the whole image."""
+        bound = self._place(image, question, FIRST, resize)
+        return self.generate(bound.inputs[None], [bound], tokens)[0]
+
+    def compile(self) -> None:
+        """Compile the layers; the next forward takes some 20 s more, and all later ones less."""
+        for layer in self.layers():
+            layer.compile(dynamic=True)
+        self.settings["compiled"] = "yes"
+
+    def uncompile(self) -> None:
+        """Run every layer as it is again."""
+        for layer in self.layers():
+            layer._compiled_call_impl = None
+        self.settings["compiled"] = "no"
+
+    def _compile_if_it_pays(self, inputs: torch.Tensor, bounds: Sequence[MllmBound]) -> None:
+        """Compile when told to, or once the images seen would have paid for it: nobody knows how many follow."""
+        self._seen += len(inputs)
+        pays = self._seen > PAYS and compiles_by_itself(self.device)
+        wanted = pays if self._compile is None else self._compile
+        if not wanted or len(inputs) == 1:
+            return
+        self._compile = False
+        try:
+            self.compile()
+            self._read(self.see(inputs, bounds[0].canvas.shape[:2]), bounds, [b.answer.forced for b in bounds])
+        except Exception as error:  # no compiler on this machine, or one that fails: the layers run as they are
+            if is_out_of_memory(error):
+                raise
+            self.uncompile()
+
+    def _read(
+        self, seen: torch.Tensor, bounds: Sequence[MllmBound], said: Sequence[tuple[int, ...]]
+    ) -> tuple[torch.Tensor, NDArray[np.int64]]:
+        """Last hidden states (B, L, D) of prompts with their images and what has been said, and where each row ends.
+
+        Shorter texts are filled up at their end, which no earlier position sees.
+        """
+        texts = [bound.after + more for bound, more in zip(bounds, said, strict=True)]
+        lengths = np.array([len(text) for text in texts])
+        longest = int(lengths.max())
+        ids = torch.tensor([text + (0,) * (longest - len(text)) for text in texts]).to(self.device)
+        embed = self.module.get_input_embeddings()
+        before = embed(torch.tensor(bounds[0].before, dtype=torch.int64).to(self.device)).expand(len(seen), -1, -1)
+        embeds = torch.cat([before, seen.to(before.dtype), embed(ids)], dim=1)
+        positions = self.positions(len(bounds[0].before), bounds[0].canvas.shape[:2], embeds.shape[1])
+        output = self.module.model.language_model(inputs_embeds=embeds, position_ids=positions, use_cache=False)
+        return output.last_hidden_state, embeds.shape[1] - longest + lengths - 1
+
+    def _ends(self) -> set[int]:
+        """Tokens that end an answer."""
+        ends = self.module.generation_config.eos_token_id
+        ends = set(ends if isinstance(ends, list) else [ends])
+        return {token for token in (*ends, self.dialogue.tokenizer.eos_token_id) if token is not None}
+
+
+def compiles_by_itself(device: torch.device) -> bool:
+    """Whether compiling gains enough on this device to do so unasked."""
+    return device.type == "cuda"
+
+
+def fuse_norms(module: torch.nn.Module) -> None:
+    """Put torch's fused RMSNorm in the place of transformers' own, which makes six passes over memory.
+
+    Only where both agree on the module itself, so a norm that computes something else stays.
+    """
+    for parent in list(module.modules()):
+        for name, norm in list(parent.named_children()):
+            if not type(norm).__name__.endswith("RMSNorm") or not hasattr(norm, "variance_epsilon"):
+                continue
+            weight, epsilon = cast(torch.nn.Parameter, norm.weight), cast(float, norm.variance_epsilon)
+            fused = torch.nn.RMSNorm(len(weight), epsilon, device="meta")
+            fused.weight = weight
+            x = torch.linspace(-3, 5, len(weight), device=weight.device)[None]
+            ours = torch.nn.functional.rms_norm(x, (len(weight),), weight.float(), epsilon)
+            if torch.allclose(ours, norm(x).float(), rtol=1e-5, atol=1e-6):
+                setattr(parent, name, fused)
+
+
+def load_parts(checkpoint: str, kind: Any, dtype: str) -> tuple[Any, Any]:
+    """The module (safetensors only) and the tokenizer of a checkpoint, by hub name or folder."""
+    from transformers import AutoTokenizer
+
+    folder = Path(checkpoint)
+    if folder.is_dir():
+        needed = {
+            "*.safetensors": "weights (*.safetensors)",
+            "tokenizer*.json": "a tokenizer (tokenizer.json)",
+            "*processor_config.json": "an image processor (preprocessor_config.json)",
+        }
+        missing = [what for pattern, what in needed.items() if not any(folder.glob(pattern))]
+        if missing:
+            raise WhymaskError(f"the checkpoint folder {checkpoint} lacks {' and '.join(missing)}.")
+    module = from_checkpoint(kind, checkpoint, dtype=dtype_of(dtype), use_safetensors=True)
+    tokenizer = from_checkpoint(AutoTokenizer, checkpoint)
+    if not tokenizer.chat_template:
+        tokenizer.chat_template = _legacy_template(checkpoint)
+    return module, tokenizer
+
+
+def _legacy_template(checkpoint: str) -> str | None:
+    """The chat template of checkpoints that keep it in a JSON file of their processor."""
+    from transformers.utils.hub import cached_file
+
+    file = cached_file(checkpoint, "chat_template.json", _raise_exceptions_for_missing_entries=False)
+    return None if file is None else str(json.loads(Path(file).read_text(encoding="utf-8"))["chat_template"])
+
+
+def _fingerprint(module: torch.nn.Module) -> str:
+    """Tells weights apart by a sample of every tensor: billions of sums would take longer than an explanation."""
+    digest = hashlib.sha256()
+    for name, tensor in module.state_dict().items():
+        flat = tensor.flatten()
+        some = flat[:: max(1, len(flat) // 1024)].float().cpu().numpy()
+        digest.update(f"{name} {tuple(tensor.shape)}".encode() + some.tobytes())
+    return digest.hexdigest()[:16]

@@ -1,0 +1,160 @@
+"""Qwen2.5-VL: patches of an image of any shape, windows of them attended together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, floor, sqrt
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+
+from whymask.errors import WhymaskError, whole
+from whymask.imaging import Box, Canvas, Resize
+from whymask.models.hf import from_checkpoint
+from whymask.models.mllm import Mllm, load_parts
+from whymask.models.qwen_vision import BatchedTower, agrees, run_block
+
+
+@dataclass(frozen=True)
+class Patches:
+    """The geometry: the whole image, both sides brought to multiples of `unit` pixels within the limits."""
+
+    unit: int  # pixels a side of what becomes one image token
+    max_side: int
+    min_pixels: int
+    max_pixels: int
+
+    def place(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
+        """The whole image on the grid; "own" and "squash" are the same here."""
+        if resize not in ("own", "squash", "none"):
+            raise WhymaskError(f"resize is 'own', 'squash' or 'none', not {resize!r}.")
+        size = image.size if resize == "none" else self.size(*image.size)
+        if size[0] % self.unit or size[1] % self.unit or size[0] * size[1] > self.max_pixels:
+            raise WhymaskError(
+                f"an image of {size[0]} x {size[1]} pixels exceeds this model's grid: sides are multiples of "
+                f"{self.unit}, together at most {self.max_pixels} pixels; pass another max_pixels to load."
+            )
+        whole_image = (0.0, 0.0, 1.0, 1.0)
+        return np.asarray(image if size == image.size else image.resize(size, Image.Resampling.BICUBIC)), whole_image
+
+    def size(self, width: int, height: int) -> tuple[int, int]:
+        """Width and height on the grid: the aspect nearly kept, the pixels within the limits."""
+        if max(width, height) > 200 * min(width, height):
+            raise WhymaskError(
+                f"an image of {width} x {height} pixels is too long: one side is over 200 times the other."
+            )
+        shrink = min(1.0, self.max_side / max(width, height))
+        sides = [max(1, round(side * shrink)) for side in (width, height)]
+        fitted = [max(self.unit, round(side / self.unit) * self.unit) for side in sides]
+        if fitted[0] * fitted[1] > self.max_pixels:
+            factor = sqrt(self.max_pixels / (sides[0] * sides[1]))
+            fitted = [max(self.unit, floor(side * factor / self.unit) * self.unit) for side in sides]
+        elif fitted[0] * fitted[1] < self.min_pixels:
+            factor = sqrt(self.min_pixels / (sides[0] * sides[1]))
+            fitted = [ceil(side * factor / self.unit) * self.unit for side in sides]
+        return fitted[0], fitted[1]
+
+
+class Qwen25VL(Mllm):
+    """Inputs are rows of patches (patches, channels * frames, pixels), in the order of the image processor."""
+
+    def __init__(
+        self,
+        module: Any,
+        processor: Any,
+        tokenizer: Any,
+        *,
+        name: str,
+        device: str = "cpu",
+        max_side: int = 448,
+        max_pixels: int = 401408,
+        compile: bool | None = None,
+    ) -> None:
+        self.processor = processor
+        self.patch, self.merge, self.frames = processor.patch_size, processor.merge_size, processor.temporal_patch_size
+        least, most = processor.size["shortest_edge"], min(processor.size["longest_edge"], max_pixels)
+        self.geometry = Patches(self.patch * self.merge, max_side, least, most)
+        view = f"whole image, longer side at most {max_side}, {least} to {most} pixels"
+        super().__init__(module, tokenizer, name=name, device=device, compile=compile, view=view)
+        self.tower = BatchedTower(self.module.model.visual) if agrees() else None
+        self.settings["windows"] = "batched" if self.tower else "one by one"
+
+    def encode(self, canvas: Canvas) -> torch.Tensor:
+        """Pixels (H, W, 3) to normalised patches (patches, channels * frames, pixels)."""
+        values = self.processor(images=canvas, do_resize=False, return_tensors="np")["pixel_values"]
+        patches = np.array(values, dtype=np.float32).reshape(len(values), -1, self.patch**2)
+        return torch.from_numpy(patches).to(self.device, self.dtype)
+
+    def spread(self, labels: NDArray[np.int32]) -> NDArray[np.int64]:
+        """A label map (H, W) as (patches, 1, pixels): channels and frames of a pixel share its region."""
+        unit = (self.merge, self.patch)
+        rows, columns = (side // (self.patch * self.merge) for side in labels.shape)
+        blocks = labels.reshape(rows, *unit, columns, *unit).transpose(0, 3, 1, 4, 2, 5)
+        return blocks.reshape(-1, 1, self.patch**2).astype(np.int64)
+
+    def see(self, inputs: torch.Tensor, shape: tuple[int, int]) -> torch.Tensor:
+        """Image tokens, by one batched tower or by transformers' own."""
+        grid = (shape[0] // self.patch, shape[1] // self.patch)
+        patches = inputs.flatten(2)
+        if self.tower:
+            return self.tower(patches, grid)
+        grids = torch.tensor([[1, *grid]] * len(inputs), device=self.device)
+        seen = self.module.model.get_image_features(patches.flatten(0, 1), grids).pooler_output
+        return torch.stack(list(seen))
+
+    def positions(self, before: int, shape: tuple[int, int], length: int) -> torch.Tensor:
+        """(3, 1, L) time, row and column: text counts up in all three, the image spans a rectangle after `before`."""
+        rows, columns = (side // (self.patch * self.merge) for side in shape)
+        area = torch.stack(torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij")).flatten(1)
+        image = before + torch.cat([torch.zeros_like(area[:1]), area])
+        rest = torch.arange(length - before - rows * columns) + before + max(rows, columns)
+        texts = torch.arange(before).expand(3, -1), rest.expand(3, -1)
+        return torch.cat([texts[0], image, texts[1]], dim=1)[:, None].to(self.device)
+
+    def layers(self) -> list[torch.nn.Module]:
+        """The decoder's; the tower's blocks are compiled as one function."""
+        return list(self.module.model.language_model.layers)
+
+    def compile(self) -> None:
+        """Compile the decoder's layers and the tower's block."""
+        super().compile()
+        if self.tower:
+            self.tower.run = torch.compile(run_block, dynamic=True)
+
+    def uncompile(self) -> None:
+        """Run everything as it is again."""
+        super().uncompile()
+        if self.tower:
+            self.tower.run = run_block
+
+
+def load(
+    checkpoint: str,
+    *,
+    device: str = "cpu",
+    dtype: str | None = None,
+    max_side: int = 448,
+    max_pixels: int = 401408,
+    compile: bool | None = None,
+) -> Qwen25VL:
+    """A Qwen2.5-VL checkpoint from the hub or a local folder; tensors only, no remote code.
+
+    Args:
+        checkpoint: such as "Qwen/Qwen2.5-VL-3B-Instruct".
+        device: "cpu", "cuda" or "mps".
+        dtype: by default fp32 on a CPU and bf16 elsewhere.
+        max_side: larger images are reduced to this many pixels on their longer side (the paper's 448).
+        max_pixels: and to this many in all.
+        compile: True compiles at once, False never; by default once the images scored would have paid for it.
+    """
+    import transformers
+
+    precision = dtype or ("fp32" if device == "cpu" else "bf16")
+    module, tokenizer = load_parts(checkpoint, transformers.Qwen2_5_VLForConditionalGeneration, precision)
+    # The processor that needs only Pillow; the one for both text and images needs torchvision.
+    processor = from_checkpoint(transformers.Qwen2VLImageProcessorPil, checkpoint)
+    limits = {"max_side": whole("max_side", max_side, 28), "max_pixels": whole("max_pixels", max_pixels, 28 * 28)}
+    return Qwen25VL(module, processor, tokenizer, name=checkpoint, device=device, compile=compile, **limits)
