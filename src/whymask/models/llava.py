@@ -111,5 +111,6 @@ def load(
 
     precision = dtype or ("fp32" if device == "cpu" else "fp16")
     module, tokenizer = load_parts(checkpoint, transformers.LlavaForConditionalGeneration, precision)
-    processor = from_checkpoint(transformers.AutoImageProcessor, checkpoint, backend="pil")
+    # It reads CLIP's settings too, and needs only Pillow.
+    processor = from_checkpoint(transformers.LlavaImageProcessorPil, checkpoint)
     return Llava(module, processor, tokenizer, name=checkpoint, device=device, pad=pad, compile=compile)
