@@ -45,8 +45,8 @@ def explain(
         method: a recipe (see `whymask methods`). An initialiser such as "trace" gives an EvidenceMask, a full search
             such as "trace+greedy" an Ordering.
         k: size of the mask; by default the model's (8 for classifiers, 10 for models that answer questions).
-        target: class index or name, or an answer: a word ("Yes"), a text, or a text with one [[marked]] word; by default
-            what the model predicts, or the first token of its own answer.
+        target: class index or name, or an answer: a word ("Yes"), a text, or a text with one [[marked]] word; by
+            default what the model predicts, or the first token of its own answer.
         question: for models that answer questions.
         regions: "slico:64", "grid:8x8", a label-map file, a label map (H, W) or masks (m, H, W).
         fill: what masked regions show: "black", "mean", "blur", "dark_defocus", a colour or an image.

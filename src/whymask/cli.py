@@ -43,10 +43,10 @@ def _options(
 def explain(
     image: Annotated[Path, typer.Argument(help="The image file.", show_default=False)],
     model: Annotated[str, typer.Option(help="A model id, see 'whymask models'.")] = "efficientnet-lite0",
-    target: Annotated[str | None, typer.Option(help="Class name or index, or an answer; by default the model's own.")] = None,
+    target: Annotated[str | None, typer.Option(help="Class name or index, or an answer; by default its own.")] = None,
     question: Annotated[str | None, typer.Option(help="For models that answer questions.")] = None,
     method: Annotated[str, typer.Option(help="A method, see 'whymask methods'.")] = "trace",
-    k: Annotated[int | None, typer.Option(help="Regions of the mask; by default 8 for classifiers, 10 for models that answer.")] = None,
+    k: Annotated[int | None, typer.Option(help="Regions of the mask; by default 8, or 10 with a question.")] = None,
     regions: Annotated[str, typer.Option(help="slico:N, grid:N, grid:RxC or a label-map file.")] = "slico:64",
     fill: Annotated[str, typer.Option(help="black, mean, blur, dark_defocus, a colour or an image file.")] = "black",
     resize: Annotated[str, typer.Option(help="own (the model's preprocessing) or squash.")] = "own",

@@ -158,7 +158,7 @@ class Mllm(ABC):
     def respond(self, inputs: Any, bounds: Sequence[Bound]) -> Response:
         """Probabilities of the bounds' answers (fp32 softmax), and the likeliest first tokens."""
         asked = cast(Sequence[MllmBound], bounds)
-        if len(asked) == 1 and self.settings["compiled"] == "yes":  # a batch of one would be compiled anew
+        if self._alone(asked):
             double = self.respond(torch.cat([inputs, inputs]), [*bounds, *bounds])
             return Response(double.score[:1], None if double.top is None else double.top[:1])
         # One entry a position of an answer; positions of one row follow each other, the first one first.
@@ -190,6 +190,8 @@ class Mllm(ABC):
     def generate(self, inputs: Any, bounds: Sequence[Bound], tokens: int = 8) -> list[str]:
         """What the model answers, greedily and at most so many tokens long; the image is seen once."""
         asked = cast(Sequence[MllmBound], bounds)
+        if self._alone(asked):
+            return self.generate(torch.cat([inputs, inputs]), [*bounds, *bounds], tokens)[:1]
         said: list[tuple[int, ...]] = [() for _ in asked]
         ends, rows = self._ends(), torch.arange(len(asked))
         with torch.no_grad():
@@ -220,6 +222,10 @@ class Mllm(ABC):
         for layer in self.layers():
             layer._compiled_call_impl = None
         self.settings["compiled"] = "no"
+
+    def _alone(self, bounds: Sequence[MllmBound]) -> bool:
+        """Whether a batch of one should be doubled: it would be compiled anew, all other sizes share one compilation."""
+        return len(bounds) == 1 and self.settings["compiled"] == "yes"
 
     def _compile_if_it_pays(self, inputs: torch.Tensor, bounds: Sequence[MllmBound]) -> None:
         """Compile when told to, or once the images seen would have paid for it: nobody knows how many follow."""
