@@ -155,6 +155,25 @@ def test_many_questions_at_once_equal_each_alone(checkpoint):
         assert many[i].score == pytest.approx(alone.score, abs=1e-5)
 
 
+def test_goes_on_in_halves_when_memory_runs_out(checkpoint, monkeypatch):
+    _, _, model = checkpoint
+    settings = {"question": QUESTION, "target": "Yes", "regions": "grid:4x4", "params": {"rounds": 2, "samples": 16}}
+    expected = whymask.explain(PHOTO, model, batch_size=16, **settings)
+    sizes, see = [], model.see
+
+    def small(inputs, shape):
+        if len(inputs) > 4:
+            raise torch.OutOfMemoryError("out of memory")
+        sizes.append(len(inputs))
+        return see(inputs, shape)
+
+    monkeypatch.setattr(model, "see", small)
+    found = whymask.explain(PHOTO, model, batch_size=16, **settings)
+    assert max(sizes) == 4
+    assert found.regions == expected.regions
+    assert found.score == pytest.approx(expected.score, abs=1e-5)
+
+
 def test_the_stock_tower_is_the_fallback(checkpoint, monkeypatch):
     folder, _, model = checkpoint
     if not isinstance(model, Qwen25VL):

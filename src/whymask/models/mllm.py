@@ -224,7 +224,7 @@ class Mllm(ABC):
         self.settings["compiled"] = "no"
 
     def _alone(self, bounds: Sequence[MllmBound]) -> bool:
-        """Whether a batch of one should be doubled: it would be compiled anew, all other sizes share one compilation."""
+        """Whether to double a batch of one: it would be compiled anew, all larger ones share one compilation."""
         return len(bounds) == 1 and self.settings["compiled"] == "yes"
 
     def _compile_if_it_pays(self, inputs: torch.Tensor, bounds: Sequence[MllmBound]) -> None:
