@@ -124,7 +124,7 @@ def searched(model, recipe: str, photos: list, size: int | None) -> tuple[float,
     """(seconds of the searches, forwards, seconds of all partitions, bare seconds an image) for photos together.
 
     With a `size`, one bare forward of that size is timed after each of the search's own batches and taken out of its
-    seconds: a shared machine's speed drifts, so both must be measured at the same time. On CUDA that would itself slow the
+    seconds: a shared machine's speed drifts, so both must be measured at the same time. On CUDA that would slow the
     search down (clocks and caches), so there the bare model is timed directly before and after.
     """
     cases, partition_seconds = [], 0.0
