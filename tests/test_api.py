@@ -19,7 +19,7 @@ def explain(**options):
 
 
 def test_finds_the_quadrant_that_decides():
-    evidence = explain(params={"rounds": 10})
+    evidence = explain(method="trace", params={"rounds": 10})
     assert isinstance(evidence, EvidenceMask)
     assert set(evidence.regions) == TOP_LEFT
     assert evidence.target.label == "top left"
@@ -137,7 +137,7 @@ def test_an_interrupted_write_leaves_no_file(tmp_path):
 
 
 def test_provenance_says_how_to_get_it_again():
-    first = explain(seed=3, fill="blur", resize="squash", params={"rounds": 2}, batch_size=5)
+    first = explain(seed=3, fill="blur", resize="squash", method="trace", method="trace", params={"rounds": 2}, batch_size=5)
     how = first.provenance
     assert (how["method"], how["seed"], how["fill"], how["resize"]) == ("trace", 3, "blur", "squash")
     assert (how["batch_size"], how["device"], how["dtype"], how["regions"]) == (5, "cpu", "fp32", "grid:4x4")
@@ -193,7 +193,7 @@ def test_evidence_of_a_given_label_map_and_another_target():
 
 
 def test_prints_what_matters():
-    evidence = explain(params={"rounds": 10})
+    evidence = explain(method="trace", params={"rounds": 10})
     assert f"keep {evidence.score:.2f}, {evidence.share:.0%} of it" in str(evidence)
     assert f"everything else scores {evidence.removed_score:.2f}" in str(evidence)
     asked = str(explain(target="se"))

@@ -33,7 +33,9 @@ def test_methods():
     assert [method["name"] for method in listed] == list(METHODS)
     assert next(m for m in listed if m["name"] == "trace")["parameters"]["k"] == 8
     printed = whymask_command("methods").stdout
-    assert all(line.split()[0] in METHODS for line in printed.splitlines())
+    listed, more = printed.split("\n\n")
+    assert all(line.split()[0] in METHODS for line in listed.splitlines())
+    assert "The default is discs+swap." in more
 
 
 def test_one_method_with_its_parameters():
@@ -73,17 +75,17 @@ def test_explain_a_photo(tmp_path):
     first, picture = answer.stdout.splitlines()
     assert first.startswith("The model says 'tripod', which scores 0.9")
     assert "8 of 64 regions" in first
-    assert picture == f"Picture: {tmp_path}/out/camera-trace.png"
-    with Image.open(tmp_path / "out" / "camera-trace.png") as image:
+    assert picture == f"Picture: {tmp_path}/out/camera-discs+swap.png"
+    with Image.open(tmp_path / "out" / "camera-discs+swap.png") as image:
         assert image.width > 1000
-    evidence = Explanation.load(tmp_path / "out" / "camera-trace.npz")
+    evidence = Explanation.load(tmp_path / "out" / "camera-discs+swap.npz")
     assert whymask_command("explain", CAMERA, "--budget", "0", "--out", str(tmp_path / "out")).stdout.endswith(
-        "camera-trace-2.png\n"  # nothing is overwritten
+        "camera-discs+swap-2.png\n"  # nothing is overwritten
     )
     assert evidence.share > 0.8
     assert evidence.area < 0.15
     files = [file.name for file in (tmp_path / "out").iterdir()]
-    assert sorted(files) == [f"camera-trace{n}.{kind}" for n in ("-2", "") for kind in ("npz", "png")]
+    assert sorted(files) == [f"camera-discs+swap{n}.{kind}" for n in ("-2", "") for kind in ("npz", "png")]
 
 
 @lite

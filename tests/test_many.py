@@ -96,7 +96,9 @@ def test_memory_does_not_grow():
 
     def explain(count):
         for seed in range(count):
-            whymask.explain(lit(seed % 4), model, regions="grid:4x4", k=3, seed=seed, params={"rounds": 1})
+            whymask.explain(
+                lit(seed % 4), model, regions="grid:4x4", k=3, seed=seed, method="trace", params={"rounds": 1}
+            )
         gc.collect()
         return len(gc.get_objects())
 

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from whymask.results import EvidenceMask, Ordering
 
 __version__ = "0.1.0"
+METHOD = "discs+swap"  # the default, because of docs/results/masks.md
 __all__ = [
+    "METHOD",
     "Curves",
     "EvidenceMask",
     "Ordering",

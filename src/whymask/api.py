@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from itertools import repeat
 from typing import Any
 
+from whymask import METHOD
 from whymask.case import Case, batching, responder
 from whymask.errors import WhymaskError
 from whymask.imaging import ImageSource, Resize
@@ -24,8 +25,9 @@ def explain(
     image: ImageSource,
     model: Model | str = "efficientnet-lite0",
     *,
-    method: str | Recipe = "trace",
-    k: int | None = None,
+    method: str | Recipe = METHOD,
+    k: int | str | None = None,
+    alternatives: int = 0,
     target: int | str | None = None,
     question: str | None = None,
     regions: Regions = "slico:64",
@@ -42,9 +44,11 @@ def explain(
     Args:
         image: a path, bytes, a PIL image or an array.
         model: a model, or the id of one (see `whymask models`).
-        method: a recipe (see `whymask methods`). An initialiser such as "trace" gives an EvidenceMask, a full search
-            such as "trace+greedy" an Ordering.
-        k: size of the mask; by default the model's (8 for classifiers, 10 for models that answer questions).
+        method: a recipe (see `whymask methods`). A search for a mask, such as "discs+swap" or the paper's "trace",
+            gives an EvidenceMask, a full search such as "trace+greedy" an Ordering.
+        k: size of the mask; by default the model's (8 for classifiers, 10 for models that answer questions). "auto"
+            looks for the smallest mask that keeps 90 % of the full score: the method "smallest".
+        alternatives: how many further masks to look for, each with at most half of its regions in any before.
         target: class index or name, or an answer: a word ("Yes"), a text, or a text with one [[marked]] word; by
             default what the model predicts, or the first token of its own answer.
         question: for models that answer questions.
@@ -59,7 +63,7 @@ def explain(
     """
     if isinstance(model, str):
         model = load(model)
-    recipe = recipe_for(model, method, k, params)
+    recipe = recipe_for(model, method, k, params, alternatives)
     case = Case.of(
         image, model, target=target, question=question, regions=regions, fill=fill, resize=resize, batch_size=batch_size
     )
@@ -70,8 +74,8 @@ def explain_many(
     images: Iterable[ImageSource],
     model: Model | str = "efficientnet-lite0",
     *,
-    method: str | Recipe = "trace",
-    k: int | None = None,
+    method: str | Recipe = METHOD,
+    k: int | str | None = None,
     targets: Iterable[int | str | None] | None = None,
     questions: Iterable[str | None] | None = None,
     regions: Regions = "slico:64",
@@ -132,11 +136,26 @@ def _each(values: Iterable[Any] | None, name: str) -> Iterator[Any]:
 
 
 def recipe_for(
-    model: Model, method: str | Recipe, k: int | None = None, params: Mapping[str, Any] | None = None
+    model: Model,
+    method: str | Recipe,
+    k: int | str | None = None,
+    params: Mapping[str, Any] | None = None,
+    alternatives: int = 0,
 ) -> Recipe:
     """The method with its parameters, and with the model's usual mask size where k is not given."""
     recipe = Recipe(method) if isinstance(method, str) else method
     chosen = {**recipe.params, **(params or {})}
+    if k == "auto":
+        if recipe.name not in (METHOD, "smallest") or alternatives:
+            raise WhymaskError("k='auto' is a method of its own, 'smallest': leave method and alternatives out.")
+        return Recipe("smallest", chosen)
+    if isinstance(k, str):
+        raise WhymaskError(f"k is a number of regions or 'auto', not {k!r}.")
+    if alternatives:
+        if not recipe.name.endswith("+swap"):
+            raise WhymaskError(f"alternatives need a method ending in +swap, such as {METHOD!r}, not {recipe.name!r}.")
+        recipe = Recipe(f"{recipe.name}+others")
+        chosen["alternatives"] = alternatives
     if k is not None:
         if "k" not in recipe.method.parameters:
             raise WhymaskError(f"{recipe.name} has no mask size; leave k out, or use a method such as 'trace'.")

@@ -115,12 +115,13 @@ class Case:
         """What a search found, as a user sees it: with the picture and its reference scores."""
         whole_image = np.ones(self.partition.n, dtype=bool)
         rows = [whole_image, ~whole_image]
-        if found.order is None and found.mask is not None:
-            rows += [found.mask, ~found.mask]
+        masks = [found.seed, *found.seed.others] if found.order is None and found.seed is not None else []
+        for one in masks:
+            rows += [one.mask, ~one.mask]
         ((full, blank, *own),), _ = self.ask(np.array(rows))
         ledger = Ledger(dict(found.ledger.entries))
-        # Counted as if this search ran alone: its own mask is known, the other images are not.
-        known = int(found.score is not None and found.order is None)
+        # Counted as if this search ran alone: its own masks are known, the other images are not.
+        known = sum(one.score is not None for one in masks)
         ledger.add("probe", "suff", len(rows) + self.bound.probes, len(rows) - known + self.bound.probes)
         scene = Scene(
             photo=viewable(self.bound.image),
@@ -140,17 +141,23 @@ class Case:
             kept = 0 if seed is None else seed.kept
             regions = () if seed is None else completed(seed).order[: int(seed.mask.sum())]
             return Ordering(scene, ledger, provenance, found.complete, order=order, seed_regions=regions, kept=kept)
-        assert found.mask is not None
         assert seed is not None
-        return EvidenceMask(
+        first = EvidenceMask(
             scene,
             ledger,
             provenance,
             found.complete,
-            regions=completed(seed).order[: int(found.mask.sum())],
-            ordered=len(inside) == int(found.mask.sum()),
+            regions=completed(seed).order[: int(seed.mask.sum())],
+            ordered=len(inside) == int(seed.mask.sum()),
             score=float(own[0]),
             removed_score=float(own[1]),
+            frontier=found.frontier,
+            goal=seed.goal,
+            local_optimum=seed.local_optimum,
+        )
+        others = zip(seed.others, own[2::2], own[3::2], strict=True)
+        return first.with_alternatives(
+            [(np.flatnonzero(other.mask).tolist(), float(kept), float(removed)) for other, kept, removed in others]
         )
 
     def _prediction(self) -> str | None:

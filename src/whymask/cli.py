@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from whymask import __version__
+from whymask import METHOD, __version__
 from whymask.errors import WhymaskError
 
 app = typer.Typer(
@@ -45,8 +45,14 @@ def explain(
     model: Annotated[str, typer.Option(help="A model id, see 'whymask models'.")] = "efficientnet-lite0",
     target: Annotated[str | None, typer.Option(help="Class name or index, or an answer; by default its own.")] = None,
     question: Annotated[str | None, typer.Option(help="For models that answer questions.")] = None,
-    method: Annotated[str, typer.Option(help="A method, see 'whymask methods'.")] = "trace",
-    k: Annotated[int | None, typer.Option(help="Regions of the mask; by default 8, or 10 with a question.")] = None,
+    method: Annotated[str, typer.Option(help="A method, see 'whymask methods'.")] = METHOD,
+    k: Annotated[
+        str | None, typer.Option(help="Regions of the mask, by default 8 (10 with a question), or auto.")
+    ] = None,
+    alternatives: Annotated[int, typer.Option(help="Further masks that share at most half of their regions.")] = 0,
+    param: Annotated[
+        list[str] | None, typer.Option(help="NAME=VALUE for the method, such as tries=400; may be repeated.")
+    ] = None,
     regions: Annotated[str, typer.Option(help="slico:N, grid:N, grid:RxC or a label-map file.")] = "slico:64",
     fill: Annotated[str, typer.Option(help="black, mean, blur, dark_defocus, a colour or an image file.")] = "black",
     resize: Annotated[str, typer.Option(help="own (the model's preprocessing) or squash.")] = "own",
@@ -78,14 +84,17 @@ def explain(
     # What can be refused is refused before a model is loaded.
     if seeds < 1:
         raise WhymaskError(f"--seeds must be at least 1, not {seeds}.")
-    if seeds > 1 and k is None and Recipe(method).method.returns == "ordering":
+    size = int(k) if k is not None and k.isdecimal() else k
+    orders = Recipe(method).method.returns == "ordering"
+    if seeds > 1 and orders and not isinstance(size, int):
         raise WhymaskError("--seeds compares the first k regions of orderings: pass --k, or use a mask method.")
-    Recipe(method)
     picture = load_image(image)
     writable(out)
-    options = {"device": device, "dtype": dtype, **_model_options(model_option or [])}
+    options = {"device": device, "dtype": dtype, **_values("--model-option", model_option or [])}
     loaded = load(model, **{name: value for name, value in options.items() if value is not None})
-    recipe = recipe_for(loaded, method, k if "k" in Recipe(method).method.parameters or seeds == 1 else None)
+    compared = seeds > 1 and "k" not in Recipe(method).method.parameters  # k then says how many regions to compare
+    params = _values("--param", param or [])
+    recipe = recipe_for(loaded, method, None if compared and orders else size, params, alternatives)
     case = Case.of(
         picture,
         loaded,
@@ -116,7 +125,8 @@ def explain(
     else:
         figure, lines = mask_figure(first), [str(first)]
     if seeds > 1:
-        chosen = [result.order[:k] if isinstance(result, Ordering) else result.regions for result in results]
+        first_k = size if isinstance(size, int) else None
+        chosen = [result.order[:first_k] if isinstance(result, Ordering) else result.regions for result in results]
         report["recurrence"] = recurrence([first.names(regions) for regions in chosen])
         report["seeds"] = [result.as_dict() for result in results]
         lines.append(_stability(report["recurrence"], seeds, sum(r.ledger.mec for r in results), seconds))
@@ -163,6 +173,8 @@ def methods(
     from whymask.search.recipes import plain
 
     shown = list(METHODS.values()) if name is None else [Recipe(name).method]
+    if name is None and not as_json:
+        shown = [method for method in shown if "+" not in method.name or method.name == METHOD]
     if as_json:
         rows = [
             {
@@ -180,6 +192,10 @@ def methods(
     if name is not None:
         for parameter, value in shown[0].parameters.items():
             print(f"  {parameter:18} {plain(value)}")
+    else:
+        print(f"""
+Masks are made better by exchanges (MASK+swap), ordered inside (MASK+order), and are where orderings start: MASK+greedy,
+MASK+phasewin, MASK+lean. MASK+swap+others adds masks that share few regions. The default is {METHOD}.""")
 
 
 @app.command()
@@ -204,13 +220,13 @@ def theory(as_json: Json = False) -> None:
         print(f"  h {row['h']}   eta0 {row['eta0']:6.1%}   P_hit {row['p_hit']:7.2%}")
 
 
-def _model_options(pairs: list[str]) -> dict[str, Any]:
+def _values(flag: str, pairs: list[str]) -> dict[str, Any]:
     """NAME=VALUE pairs; a value that is JSON, such as a number or a list, is read as that."""
     options: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
-            raise WhymaskError(f"--model-option takes NAME=VALUE, not {pair!r}.")
+            raise WhymaskError(f"{flag} takes NAME=VALUE, not {pair!r}.")
         try:
             options[name.strip().replace("-", "_")] = json.loads(value)
         except json.JSONDecodeError:

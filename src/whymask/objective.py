@@ -145,6 +145,49 @@ class Question:
     send_keys: list[bytes]
 
 
+class Archive:
+    """Every masked image a search has asked for, in that order. Searches learn from it; the oracle writes it."""
+
+    def __init__(self) -> None:
+        self.rows: Bools = np.empty((0, 0), dtype=bool)  # (m, n) kept sets
+        self.responses: Floats = np.empty(0)  # (m,)
+        self._place: dict[bytes, int] = {}
+
+    def add(self, keys: list[bytes], responses: list[float], n: int) -> None:
+        """Note images not asked for before, by their packed bits."""
+        if keys:
+            bits = np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(len(keys), -1)
+            rows = np.unpackbits(bits, axis=1, count=n).astype(bool)
+            self._place.update(zip(keys, range(len(self.rows), len(self.rows) + len(rows)), strict=True))
+            self.rows = np.concatenate([self.rows.reshape(-1, n), rows])
+            self.responses = np.concatenate([self.responses, responses])
+
+    def response(self, kept: Bools) -> float:
+        """The response to the image that keeps this set (n,), which must have been asked for."""
+        return float(self.responses[self._place[pack(kept[None])[0]]])
+
+    def scored(self, objective: Objective) -> tuple[Bools, Floats]:
+        """The sets (m, n) whose F is known, and F (m,)."""
+        if objective.alpha == 1:
+            return self.rows, self.responses
+        rest = np.array([self._place.get(key, -1) for key in pack(~self.rows)], dtype=np.int64)
+        rows, kept = self.rows[rest >= 0], self.responses[rest >= 0]
+        return rows, objective.alpha * kept + (1 - objective.alpha) * (1 - self.responses[rest[rest >= 0]])
+
+    def frontier(self, largest: int) -> dict[int, float]:
+        """The best response by the size of the kept set, from 1 to `largest`, where any was asked for."""
+        sizes = self.rows.sum(axis=1)
+        return {
+            size: float(self.responses[sizes == size].max()) for size in range(1, largest + 1) if (sizes == size).any()
+        }
+
+    def near(self, objective: Objective, mask: Bools) -> tuple[Bools, Floats]:
+        """Of these the sets that are at most twice as large as `mask` (n,): larger ones live by other rules."""
+        rows, scores = self.scored(objective)
+        small = rows.sum(axis=1) <= 2 * mask.sum()
+        return rows[small], scores[small]
+
+
 class Oracle:
     """Turns candidate sets into F for one search: what is known, what must be sent, what it cost.
 
@@ -157,6 +200,7 @@ class Oracle:
         self.known = {} if known is None else known
         self.cache = cache
         self.asked: set[bytes] = set()
+        self.archive = Archive()
         self.ledger = Ledger()
 
     def open(self, rows: Bools, objective: Objective, stage: Stage) -> Question:
@@ -178,7 +222,9 @@ class Oracle:
     def answer(self, question: Question, responses: Floats) -> Floats:
         """Take the responses (m,) to `question.send`, count them, and return F (B,)."""
         self.known.update(zip(question.send_keys, responses.tolist(), strict=True))
-        self.asked.update(question.keys)
+        new = [key for key in dict.fromkeys(question.keys) if key not in self.asked]
+        self.asked.update(new)
+        self.archive.add(new, [self.known[key] for key in new], question.send.shape[1])
         sides = question.objective.sides
         for side, fresh in zip(sides, question.fresh, strict=True):
             self.ledger.add(question.stage, side, len(question.keys) // len(sides), fresh)

@@ -8,7 +8,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from tokenize import TokenError
@@ -160,8 +160,28 @@ class EvidenceMask(Explanation):
     ordered: bool
     score: float  # score of the image that keeps only these regions
     removed_score: float  # score of the image without them
+    frontier: Mapping[int, float] = field(default_factory=dict)  # number of regions -> best score the search has seen
+    goal: float | None = None  # the score that would be enough, where the search was for the smallest mask
+    local_optimum: bool = False  # every exchange of one region has been tried, and none is better
+    alternatives: tuple[EvidenceMask, ...] = ()  # further masks that share few regions, where they were asked for
 
     kind: ClassVar[str] = "mask"
+
+    def with_alternatives(self, others: Sequence[tuple[Sequence[int], float, float]]) -> EvidenceMask:
+        """The same mask and others beside it, each (regions, score, removed_score)."""
+        bare = replace(self, ordered=False, goal=None, local_optimum=False, alternatives=())
+        return replace(
+            self,
+            alternatives=tuple(
+                replace(bare, regions=tuple(regions), score=score, removed_score=removed)
+                for regions, score, removed in others
+            ),
+        )
+
+    @property
+    def sufficient(self) -> bool | None:
+        """Whether the mask reaches the goal, where there is one."""
+        return None if self.goal is None else self.score >= self.goal - 1e-6
 
     @property
     def chosen(self) -> Bools:
@@ -202,22 +222,49 @@ class EvidenceMask(Explanation):
             "share": self.share,
             "removed_score": self.removed_score,
             "area": self.area,
+            "frontier": {str(k): score for k, score in self.frontier.items()},
+            "goal": self.goal,
+            "local_optimum": self.local_optimum,
+            "alternatives": [
+                {"regions": list(other.regions), "score": other.score, "removed_score": other.removed_score}
+                for other in self.alternatives
+            ],
         }
         return super().as_dict() | own
 
     @classmethod
     def _restore(cls, header: dict[str, Any], common: dict[str, Any]) -> EvidenceMask:
-        names = ("ordered", "score", "removed_score")
-        return cls(**common, regions=tuple(header["regions"]), **{name: header[name] for name in names})
+        names = ("ordered", "score", "removed_score", "goal", "local_optimum")
+        first = cls(
+            **common,
+            regions=tuple(header["regions"]),
+            frontier={int(k): score for k, score in header["frontier"].items()},
+            **{name: header[name] for name in names},
+        )
+        others = header["alternatives"]
+        return first.with_alternatives([(o["regions"], o["score"], o["removed_score"]) for o in others])
 
     def __str__(self) -> str:
         share = f", {self.share:.0%} of it" if self.share is not None and self.scene.full_score >= 0.05 else ""
-        regions = ", ".join(map(str, self.names(self.regions)))
-        return (
-            f"{self._answer()} {len(self.regions)} of {self.n} regions ({regions}), "
-            f"{self.area:.1%} of what the model sees, keep {self.score:.2f}{share}; "
-            f"everything else scores {self.removed_score:.2f}. {self._cost()}"
+        more = "".join(
+            f" Another mask ({self._regions(other.regions)}) keeps {other.score:.2f}." for other in self.alternatives
         )
+        if self.sufficient is False:
+            more += (
+                f" No mask of up to {max(self.frontier)} regions was found that keeps the {self.goal:.2f} asked for."
+            )
+        elif self.sufficient:
+            more += " No smaller mask was found that is enough."
+        if self.local_optimum:
+            more += " No exchange of one region makes it better."
+        return (
+            f"{self._answer()} {len(self.regions)} of {self.n} regions ({self._regions(self.regions)}), "
+            f"{self.area:.1%} of what the model sees, keep {self.score:.2f}{share}; "
+            f"everything else scores {self.removed_score:.2f}.{more} {self._cost()}"
+        )
+
+    def _regions(self, regions: Sequence[int]) -> str:
+        return ", ".join(map(str, self.names(regions)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -106,7 +106,9 @@ def test_free_text_is_one_more_class_for_those_who_ask(checkpoint):
 
 def test_explains_a_free_text(checkpoint):
     model = whymask.load(checkpoint[0], classes=CLASSES)
-    found = whymask.explain(PHOTO, model, target="a launch", regions="grid:4x4", k=3, params={"rounds": 2})
+    found = whymask.explain(
+        PHOTO, model, target="a launch", regions="grid:4x4", k=3, method="trace", params={"rounds": 2}
+    )
     assert found.target.label == "a launch"
 
 

@@ -20,7 +20,7 @@ def brightness(images):
 
 def test_probabilities_over_classes():
     model = FunctionModel(brightness)
-    found = whymask.explain(lit(2), model, regions="grid:4x4", k=4, params={"rounds": 10})
+    found = whymask.explain(lit(2), model, regions="grid:4x4", k=4, method="trace", params={"rounds": 10})
     assert found.target.label == "2"
     assert set(found.regions) == {8, 9, 12, 13}
     named = FunctionModel(brightness, labels=["nw", "ne", "sw", "se"])

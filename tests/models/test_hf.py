@@ -80,7 +80,9 @@ def test_the_box_is_what_the_crop_keeps(checkpoint):
 
 def test_explains(checkpoint):
     folder, *_ = checkpoint
-    found = whymask.explain(PHOTO, whymask.load(str(folder)), regions="grid:4x4", k=3, params={"rounds": 2})
+    found = whymask.explain(
+        PHOTO, whymask.load(str(folder)), regions="grid:4x4", k=3, method="trace", params={"rounds": 2}
+    )
     assert len(found.regions) == 3
 
 

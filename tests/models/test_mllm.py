@@ -132,7 +132,7 @@ def test_the_own_answer_is_what_transformers_generates(checkpoint):
 
 def test_explains_replays_and_saves(checkpoint, tmp_path):
     _, _, model = checkpoint
-    found = whymask.explain(PHOTO, model, question=QUESTION, regions="grid:4x4", params={"rounds": 2})
+    found = whymask.explain(PHOTO, model, question=QUESTION, regions="grid:4x4", method="trace", params={"rounds": 2})
     assert len(found.regions) == 10
     assert found.provenance["question"] == QUESTION
     assert found.provenance["view"] == model.settings["view"]
@@ -147,7 +147,7 @@ def test_explains_replays_and_saves(checkpoint, tmp_path):
 def test_many_questions_at_once_equal_each_alone(checkpoint):
     _, _, model = checkpoint
     questions = [QUESTION, "is there a cat ?"]
-    settings = {"regions": "grid:3x3", "k": 3, "params": {"rounds": 2, "samples": 8}}
+    settings = {"regions": "grid:3x3", "k": 3, "method": "trace", "params": {"rounds": 2, "samples": 8}}
     many = dict(whymask.explain_many([PHOTO, PHOTO], model, questions=questions, targets=["Yes", "No"], **settings))
     for i, (question, target) in enumerate(zip(questions, ["Yes", "No"], strict=True)):
         alone = whymask.explain(PHOTO, model, question=question, target=target, **settings)
@@ -157,7 +157,13 @@ def test_many_questions_at_once_equal_each_alone(checkpoint):
 
 def test_goes_on_in_halves_when_memory_runs_out(checkpoint, monkeypatch):
     _, _, model = checkpoint
-    settings = {"question": QUESTION, "target": "Yes", "regions": "grid:4x4", "params": {"rounds": 2, "samples": 16}}
+    settings = {
+        "question": QUESTION,
+        "target": "Yes",
+        "regions": "grid:4x4",
+        "method": "trace",
+        "params": {"rounds": 2, "samples": 16},
+    }
     expected = whymask.explain(PHOTO, model, batch_size=16, **settings)
     sizes, see = [], model.see
 
@@ -241,7 +247,7 @@ def test_compiles_once_it_would_have_paid(checkpoint, monkeypatch):
     monkeypatch.setattr(model, "_compile", None)
     monkeypatch.setattr(model, "_seen", 0)
     monkeypatch.setattr(model, "compile", lambda: compiled.append(model._seen))
-    monkeypatch.setattr(mllm, "PAYS", 5)
+    monkeypatch.setattr(model, "pays", 5)
     model.respond(inputs, [bound] * 3)
     model.respond(inputs, [bound] * 3)
     assert compiled == []  # never on a CPU unless told to

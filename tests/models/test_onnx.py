@@ -51,7 +51,7 @@ def test_equals_the_same_function_in_torch(tmp_path, layout, output):
         bound, other = ours.bind(lit(1), target=target), torch_model.bind(lit(1), target=target)
         expected = torch_model.respond(other.inputs[None], [other]).score
         np.testing.assert_allclose(ours.respond(bound.inputs[None], [bound]).score, expected, atol=1e-4)
-    found = whymask.explain(lit(2), ours, regions="grid:4x4", k=4, params={"rounds": 10})
+    found = whymask.explain(lit(2), ours, regions="grid:4x4", k=4, method="trace", params={"rounds": 10})
     assert set(found.regions) == {8, 9, 12, 13}
 
 

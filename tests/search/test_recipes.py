@@ -33,8 +33,8 @@ def test_defaults_are_the_papers(name):
 
 def test_parameter_names_belong_to_one_stage():
     for method in METHODS.values():
-        names = [name for stage in method.stages for name in keywords(stage)]
-        assert len(names) == len(set(names))
+        names = [name for stage in method.stages for name in keywords(stage) if name != "init_objective"]
+        assert len(names) == len(set(names))  # a mask and its refinement are scored alike
 
 
 def test_parameters_reach_every_stage():

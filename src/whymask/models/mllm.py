@@ -26,7 +26,6 @@ from whymask.models.hf import from_checkpoint
 from whymask.models.torch_module import DTYPES, device_of, dtype_of
 
 LOGITS = 256  # positions whose logits are held at once: 150 MB in fp32 for 150 thousand tokens
-PAYS = 10_000  # masked images after which compiling would have paid: some 25 s at 2.5 ms an image
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +47,7 @@ class Mllm(ABC):
 
     deterministic = True
     default_k = 10
+    pays = 30_000  # masked images after which compiling would have paid (docs/performance.md)
     large = True  # peak memory is worth a clean start of every explanation
 
     geometry: Geometry
@@ -212,7 +212,7 @@ class Mllm(ABC):
         return self.generate(bound.inputs[None], [bound], tokens)[0]
 
     def compile(self) -> None:
-        """Compile the layers; the next forward takes some 20 s more, and all later ones less."""
+        """Compile the layers; the next forward takes up to half a minute more, and all later ones less."""
         for layer in self.layers():
             layer.compile(dynamic=True)
         self.settings["compiled"] = "yes"
@@ -230,7 +230,7 @@ class Mllm(ABC):
     def _compile_if_it_pays(self, inputs: torch.Tensor, bounds: Sequence[MllmBound]) -> None:
         """Compile when told to, or once the images seen would have paid for it: nobody knows how many follow."""
         self._seen += len(inputs)
-        pays = self._seen > PAYS and compiles_by_itself(self.device)
+        pays = self._seen > self.pays and compiles_by_itself(self.device)
         wanted = pays if self._compile is None else self._compile
         if not wanted or len(inputs) == 1:
             return

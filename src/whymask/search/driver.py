@@ -6,7 +6,7 @@ It owns everything that is not the algorithm: the cache, the ledger, the budget,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -44,6 +44,9 @@ class SearchResult:
     seed: Seed | None
     ledger: Ledger
     complete: bool  # False when the budget ended the search early
+    frontier: dict[int, float] = field(
+        default_factory=dict
+    )  # for a mask: size -> the best score seen, up to twice its own
 
     def __str__(self) -> str:
         what = "an ordering" if self.mask is None else f"a mask of {np.count_nonzero(self.mask)} regions"
@@ -77,7 +80,7 @@ class Search:
         self.budget = None if budget is None else whole("a budget of forwards", budget, 0)
         self.oracle = oracle or Oracle()
         self.progress = progress
-        self.generator = recipe.search(problem)
+        self.generator = recipe.search(replace(problem, archive=self.oracle.archive))
         self.ask: Ask
         self.question: Question
         self.result: SearchResult | None = None
@@ -116,6 +119,7 @@ class Search:
             seed=seed,
             ledger=Ledger(dict(self.oracle.ledger.entries)),
             complete=complete,
+            frontier={} if isinstance(found, Ranking) else self.oracle.archive.frontier(2 * int(found.mask.sum())),
         )
 
 

@@ -7,13 +7,13 @@ A search is a generator: it yields an `Ask`, receives F of the asked sets as flo
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
 
 from whymask.errors import WhymaskError, whole
-from whymask.objective import Bools, Floats, Objective, Stage
+from whymask.objective import Archive, Bools, Floats, Objective, Stage
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +24,7 @@ class Problem:
     seed: int | tuple[int, ...] = 0
     centroids: Floats | None = None  # (n, 2) as (x / W, y / H)
     areas: Floats | None = None  # (n,) shares of the image; equal shares when not given
+    archive: Archive = field(default_factory=Archive)  # everything this search has asked for, kept by its driver
 
     def __post_init__(self) -> None:
         whole("the number of regions", self.n, 1)
@@ -49,6 +50,9 @@ class Seed:
     order: tuple[int, ...] | None = None  # regions of C by Eq. 4, at least the kept ones
     kept: int = 0  # r of Eq. 5: how many regions of `order` a continuation starts from
     logits: Floats | None = None  # (rounds + 1, n) what a sampler learned, the last row is final
+    local_optimum: bool = False  # every exchange of one region has been tried, and none is better
+    goal: float | None = None  # the score that would be enough, where the size was not given
+    others: tuple[Seed, ...] = ()  # further masks, where several were asked for
 
     @property
     def prefix(self) -> tuple[int, ...]:
@@ -76,6 +80,13 @@ class Ask:
 
 Initialiser: TypeAlias = Generator[Ask, Floats, Seed]
 Continuation: TypeAlias = Generator[Ask, Floats, Ranking]
+
+
+def mask_of(regions: Sequence[int], n: int) -> Bools:
+    """The set of these regions, (n,)."""
+    mask = np.zeros(n, dtype=bool)
+    mask[list(regions)] = True
+    return mask
 
 
 def extend(placed: Sequence[int], live: Sequence[int], n: int) -> Bools:
@@ -106,6 +117,18 @@ def first_guess(problem: Problem, seed: Seed | None) -> Floats:
     if seed is not None:
         guess[list(completed(seed).order)] = -np.arange(problem.n)
     return guess
+
+
+def held(search: Initialiser, best: Seed) -> Initialiser:
+    """The same search, but stopped early it gives `best`: for searches inside a search."""
+    scores: Floats | None = None
+    while True:
+        try:
+            ask = next(search) if scores is None else search.send(scores)
+        except StopIteration as stop:
+            found: Seed = stop.value
+            return found
+        scores = yield replace(ask, best=best)
 
 
 def check_k(k: int, n: int) -> None:

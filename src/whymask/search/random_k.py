@@ -2,14 +2,20 @@
 
 import numpy as np
 
+from whymask.errors import whole
 from whymask.objective import SUFFICIENCY, Objective
 from whymask.search.protocol import Ask, Initialiser, Problem, Seed, check_k
 
 
-def random_k(problem: Problem, *, k: int = 8, init_objective: Objective | str | float = SUFFICIENCY) -> Initialiser:
-    """A uniformly drawn mask of exactly k regions, scored once."""
+def random_k(
+    problem: Problem, *, k: int = 8, draws: int = 1, init_objective: Objective | str | float = SUFFICIENCY
+) -> Initialiser:
+    """The best of `draws` uniformly drawn masks of exactly k regions."""
     check_k(k, problem.n)
-    mask = np.zeros(problem.n, dtype=bool)
-    mask[problem.rng().choice(problem.n, size=k, replace=False)] = True
-    scores = yield Ask(mask[None], Objective.of(init_objective), "init", Seed(mask))
-    return Seed(mask, float(scores[0]))
+    rng = problem.rng()
+    rows = np.zeros((whole("draws", draws, 1), problem.n), dtype=bool)
+    for row in rows:
+        row[rng.choice(problem.n, size=k, replace=False)] = True
+    scores = yield Ask(rows, Objective.of(init_objective), "init", Seed(rows[0]))
+    top = int(np.argmax(scores))
+    return Seed(rows[top], float(scores[top]))

@@ -16,11 +16,17 @@ from typing import Any
 from whymask.errors import WhymaskError, unknown
 from whymask.objective import OBJECTIVES, Floats, Objective
 from whymask.search.copair import copair
+from whymask.search.discs import discs
 from whymask.search.greedy import greedy
+from whymask.search.greedy_k import greedy_k
+from whymask.search.lean import lean
 from whymask.search.order import order_inside, rank_by_logits
+from whymask.search.others import others
 from whymask.search.phasewin import phasewin
 from whymask.search.protocol import Ask, Problem, Ranking, Seed, completed
 from whymask.search.random_k import random_k
+from whymask.search.smallest import smallest
+from whymask.search.swap import swap
 from whymask.search.trace import trace
 
 StageFunction = Callable[..., Generator[Ask, Floats, Seed | Ranking]]
@@ -28,11 +34,14 @@ StageFunction = Callable[..., Generator[Ask, Floats, Seed | Ranking]]
 INITIALISERS: dict[str, tuple[StageFunction, str]] = {
     "trace": (trace, "cross-entropy search for the best mask of exactly k regions"),
     "copair": (copair, "the best coarse group or pair of groups of regions"),
+    "discs": (discs, "the best of a few compact masks of k regions, spread over the image"),
+    "greedy-k": (greedy_k, "a mask grown one region at a time: the control at equal cost"),
     "random-k": (random_k, "k regions drawn blindly: the control"),
 }
 CONTINUATIONS: dict[str, tuple[StageFunction, str]] = {
     "greedy": (greedy, "places the best region of all that are left, one at a time"),
     "phasewin": (phasewin, "places regions from a window of the best, screening all only now and then"),
+    "lean": (lean, "greedy that asks only what can still change the order"),
 }
 
 
@@ -53,17 +62,25 @@ class Method:
 
 def _methods() -> dict[str, Method]:
     methods = []
+    masks: dict[str, tuple[tuple[StageFunction, ...], str]] = {}
     for name, (stage, summary) in INITIALISERS.items():
-        methods.append(Method(name, (stage,), "mask", summary))
+        masks[name] = (stage,), summary
+        masks[f"{name}+swap"] = (stage, swap), f"the {name} mask, made better by exchanging regions"
+    masks["smallest"] = (smallest,), "the fewest regions that keep 90 % of the whole image's score"
+    for name, (stages, summary) in masks.items():
+        methods.append(Method(name, stages, "mask", summary))
         methods.append(
-            Method(f"{name}+order", (stage, order_inside), "mask", f"{name}, its regions ordered inside the mask")
+            Method(f"{name}+order", (*stages, order_inside), "mask", f"{name}, its regions ordered inside the mask")
         )
+        if swap in stages:
+            summary = f"{name}, and further masks that share at most half of their regions"
+            methods.append(Method(f"{name}+others", (*stages, others), "mask", summary))
     for name, (stage, summary) in CONTINUATIONS.items():
         methods.append(Method(name, (stage,), "ordering", summary))
-    for start, (first, _) in INITIALISERS.items():
+    for start, (first, _) in masks.items():
         for end, (last, _) in CONTINUATIONS.items():
             summary = f"{end} started from the part of the {start} mask that carries its score"
-            methods.append(Method(f"{start}+{end}", (first, order_inside, last), "ordering", summary))
+            methods.append(Method(f"{start}+{end}", (*first, order_inside, last), "ordering", summary))
     summary = "the trace mask in its internal order, then all other regions by the logits trace learned"
     methods.append(Method("trace-seed", (trace, order_inside, rank_by_logits), "ordering", summary))
     return {method.name: method for method in methods}
@@ -71,7 +88,7 @@ def _methods() -> dict[str, Method]:
 
 @cache
 def keywords(stage: StageFunction) -> dict[str, Any]:
-    """The parameters a stage takes and their defaults; no two stages of a method share a name."""
+    """The parameters a stage takes and their defaults; a name that two stages share has one value for both."""
     parameters = inspect.signature(stage).parameters.values()
     return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
 
@@ -133,10 +150,16 @@ class Recipe:
         costs = {
             trace: values.get("rounds", 0) * values.get("samples", 0),
             copair: 107,  # 16 groups and 91 pairs of 14 of them, at n = 61 ... 68
-            random_k: 1,
+            discs: values.get("centres", 0),
+            greedy_k: sum(min(n - t, values.get("candidates") or n) for t in range(seed)),
+            random_k: values.get("draws", 0),
+            swap: values.get("tries", 0),
+            smallest: values.get("tries", 0) + 25 + 8 * 36,
+            others: n + values.get("alternatives", 0) * values.get("other_tries", 0),
             order_inside: seed * (seed + 1) // 2,
             greedy: n * (n + 1),
             phasewin: n * (n + 1) // 3,
+            lean: n * (n + 1) // 3,
             rank_by_logits: 0,
         }
         total = sum(int(costs[stage]) for stage in self.method.stages)

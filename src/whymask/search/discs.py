@@ -1,0 +1,34 @@
+"""discs: the best of a few compact masks, spread over the image. Evidence is mostly in one place."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from whymask.errors import WhymaskError, whole
+from whymask.objective import SUFFICIENCY, Bools, Objective
+from whymask.search.protocol import Ask, Initialiser, Problem, Seed, check_k
+
+
+def discs(
+    problem: Problem, *, k: int = 8, centres: int = 24, init_objective: Objective | str | float = SUFFICIENCY
+) -> Initialiser:
+    """The best of `centres` masks, each a region and the k - 1 nearest to it; centres lie far from each other."""
+    check_k(k, problem.n)
+    rows = compact_masks(problem, k, whole("centres", centres, 1))
+    scores = yield Ask(rows, Objective.of(init_objective), "init", Seed(rows[0]))
+    top = int(np.argmax(scores))
+    return Seed(rows[top], float(scores[top]))
+
+
+def compact_masks(problem: Problem, k: int, count: int) -> Bools:
+    """At most `count` masks (., n): discs of k regions, the first centre drawn, each next the farthest from all."""
+    if problem.centroids is None:
+        raise WhymaskError("discs are made of neighbouring regions: pass centroids, an (n, 2) array of (x/W, y/H).")
+    apart = ((problem.centroids[:, None] - problem.centroids[None]) ** 2).sum(axis=2)
+    chosen = [int(problem.rng().integers(problem.n))]
+    while len(chosen) < min(count, problem.n):
+        chosen.append(int(np.argmax(apart[chosen].min(axis=0))))
+    nearest = np.argsort(apart[chosen], axis=1, kind="stable")[:, :k]
+    rows = np.zeros((len(chosen), problem.n), dtype=bool)
+    np.put_along_axis(rows, nearest, True, axis=1)
+    return np.unique(rows, axis=0)

@@ -1,0 +1,37 @@
+"""greedy-k: a mask grown one region at a time, the control at equal cost for every search of masks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from whymask.errors import whole
+from whymask.objective import SUFFICIENCY, Objective
+from whymask.search.protocol import Ask, Initialiser, Problem, Seed, check_k, extend, mask_of, ranking
+
+
+def greedy_k(
+    problem: Problem,
+    *,
+    k: int = 8,
+    candidates: int | None = None,
+    init_objective: Objective | str | float = SUFFICIENCY,
+) -> Initialiser:
+    """The first k regions of Greedy. `candidates` a step drawn blindly, instead of all, make it stochastic greedy."""
+    check_k(k, problem.n)
+    if candidates is not None:
+        whole("candidates", candidates, 1)
+    objective, rng = Objective.of(init_objective), problem.rng()
+    placed: list[int] = []
+    last = np.zeros(problem.n)
+    best: Seed
+    while len(placed) < k:
+        live = [region for region in range(problem.n) if region not in placed]
+        if candidates is not None and candidates < len(live):
+            live = sorted(rng.choice(live, size=candidates, replace=False).tolist())
+        stop_here = Seed(mask_of(ranking(placed, last, None).order[:k], problem.n))
+        rows = extend(placed, live, problem.n)
+        last[live] = scores = yield Ask(rows, objective, "init", stop_here)
+        top = int(np.argmax(scores))
+        placed.append(live[top])
+        best = Seed(rows[top], float(scores[top]))
+    return best

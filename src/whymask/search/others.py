@@ -1,0 +1,51 @@
+"""others: further masks for the same answer that share few regions with the ones before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from whymask.errors import WhymaskError, whole
+from whymask.objective import SUFFICIENCY, Objective
+from whymask.search.discs import compact_masks
+from whymask.search.protocol import Ask, Initialiser, Problem, Seed, held
+from whymask.search.swap import exchange
+
+
+def others(
+    problem: Problem,
+    seed: Seed,
+    *,
+    alternatives: int = 2,
+    overlap: float = 0.5,
+    other_tries: int = 96,
+    init_objective: Objective | str | float = SUFFICIENCY,
+) -> Initialiser:
+    """The mask, and up to `alternatives` more that share at most a share `overlap` of their regions with any before.
+
+    Each starts from the best set scored so far that is different enough, or from the best such disc, and is refined by
+    exchanges that keep it different. Everything scored before, for the first mask too, guides the search.
+    """
+    whole("alternatives", alternatives, 1)
+    whole("other_tries", other_tries, 0)
+    if not 0 <= overlap < 1:
+        raise WhymaskError(f"overlap must lie in [0, 1), not {overlap}.")
+    objective = Objective.of(init_objective)
+    size = int(seed.mask.sum())
+    shared = int(overlap * size)
+    found: list[Seed] = []
+    for _ in range(alternatives):
+        taken = np.array([seed.mask, *(other.mask for other in found)])
+        stop_here = replace(seed, others=tuple(found))
+        if not found and problem.centroids is not None:  # the first mask's search may have looked in one place only
+            yield Ask(compact_masks(problem, size, problem.n), objective, "init", stop_here)
+        rows, scores = problem.archive.scored(objective)
+        fits = (rows.sum(axis=1) == size) & ((rows[:, None] & taken[None]).sum(axis=2).max(axis=1) <= shared)
+        if not fits.any():
+            break
+        top = int(np.argmax(np.where(fits, scores, -1)))
+        start = Seed(rows[top], float(scores[top]))
+        search = exchange(problem, start, objective, other_tries, avoid=taken, shared=shared)
+        found.append((yield from held(search, stop_here)))
+    return replace(seed, others=tuple(found))

@@ -1,0 +1,80 @@
+"""smallest: no k to guess. The fewest regions that keep a share of the whole image's score."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from whymask.errors import WhymaskError, whole
+from whymask.objective import SUFFICIENCY, Bools
+from whymask.search.discs import discs
+from whymask.search.protocol import Ask, Initialiser, Problem, Seed, held
+from whymask.search.surrogate import Surrogate
+from whymask.search.swap import exchange
+
+START = 8  # regions of the first mask
+ADDED = 12  # regions tried when a mask must grow
+REFINED = 24  # exchanges tried at each further size
+
+
+def smallest(
+    problem: Problem, *, share: float = 0.9, enough: float = 0.0, k_max: int = 24, tries: int = 136
+) -> Initialiser:
+    """The smallest mask found whose score reaches `share` of the full score, or `enough` where that is not 0.
+
+    A mask of 8 regions is searched for as discs+swap does, with `tries` exchanges. Where it is sufficient it loses
+    regions one by one, else it gains them up to `k_max`; some exchanges are tried at every size. Where no mask reaches
+    the goal, the best one comes back. Whether the goal was reached, and the best score at every size, can be read from
+    the result.
+    """
+    if not 0 < share <= 1 or not 0 <= enough <= 1:
+        raise WhymaskError("share must lie in (0, 1] and enough in [0, 1].")
+    most = min(whole("k_max", k_max, 1), problem.n)
+    everything = np.ones((1, problem.n), dtype=bool)
+    full = yield Ask(everything, SUFFICIENCY, "init", Seed(everything[0]))
+    goal = enough or share * float(full[0])
+    seed = yield from discs(problem, k=min(START, most))
+    seed = yield from exchange(problem, seed, SUFFICIENCY, whole("tries", tries, 0))
+    best = seed = replace(seed, goal=goal)
+    while _score(seed) < goal and seed.mask.sum() < most:
+        seed = yield from held(_best_of(problem, _larger(problem, seed), goal), best)
+        best = max(best, seed, key=_score)
+    while _score(seed) >= goal:
+        best = seed
+        if seed.mask.sum() == 1:
+            break
+        seed = yield from held(_best_of(problem, _smaller(seed), goal), best)
+    return best
+
+
+def _best_of(problem: Problem, rows: Bools, goal: float) -> Initialiser:
+    """The best of these masks, refined by some exchanges."""
+    scores = yield Ask(rows, SUFFICIENCY, "init", Seed(rows[0]))
+    top = int(np.argmax(scores))
+    seed = yield from exchange(problem, Seed(rows[top], float(scores[top])), SUFFICIENCY, REFINED)
+    return replace(seed, goal=goal)
+
+
+def _larger(problem: Problem, seed: Seed) -> Bools:
+    """The mask and one more region, for those that the scored sets speak for most."""
+    surrogate = Surrogate(problem, SUFFICIENCY)
+    surrogate.fit(*problem.archive.near(SUFFICIENCY, seed.mask), seed.mask)
+    outside = np.flatnonzero(~seed.mask)
+    outside = outside[np.argsort(-surrogate.mean[outside], kind="stable")][:ADDED]
+    rows = np.repeat(seed.mask[None], len(outside), axis=0)
+    rows[np.arange(len(outside)), outside] = True
+    return rows
+
+
+def _smaller(seed: Seed) -> Bools:
+    """The mask without each of its regions."""
+    inside = np.flatnonzero(seed.mask)
+    rows = np.repeat(seed.mask[None], len(inside), axis=0)
+    rows[np.arange(len(inside)), inside] = False
+    return rows
+
+
+def _score(seed: Seed) -> float:
+    assert seed.score is not None
+    return seed.score

@@ -1,0 +1,52 @@
+"""What all scored sets together say about single regions: a linear model around one set, with its uncertainty."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from whymask.objective import Bools, Floats, Objective
+from whymask.search.protocol import Problem
+
+FLOOR = 1e-3  # scores below this are alike: noise of a model that sees nothing
+NEAR = 3.0  # exchanges after which a set tells a third as much about the regions of this one
+FAR = 0.05  # what the farthest set still tells
+REACH = 0.15  # of the image: regions closer than this are expected to matter alike
+ALIKE = 0.9  # how much of a region's weight it shares with its neighbours
+NOISE = 0.2  # variance of what no linear model explains, where the scores have variance 1
+
+
+class Surrogate:
+    """Bayesian linear regression of log F on the regions of a set, weighted by nearness to the set in question.
+
+    Neighbouring regions are expected to have like weights (a Gaussian process over their centres), so few sets
+    already tell something about all regions.
+    """
+
+    def __init__(self, problem: Problem, objective: Objective) -> None:
+        n = problem.n
+        prior = np.eye(n)
+        if problem.centroids is not None:
+            apart = ((problem.centroids[:, None] - problem.centroids[None]) ** 2).sum(axis=2)
+            prior = (1 - ALIKE) * prior + ALIKE * np.exp(-apart / (2 * REACH**2))
+        self.precision = np.linalg.inv(prior + 1e-6 * np.eye(n))
+        # A probability moves by factors, a mean of two of them does not.
+        self.logarithmic = objective.alpha == 1
+
+    def fit(self, rows: Bools, scores: Floats, around: Bools) -> None:
+        """Learn from sets (m, n) with F (m,), those near `around` (n,) most."""
+        sets = rows.astype(np.float64)
+        values = np.log(scores + FLOOR) if self.logarithmic else scores
+        exchanges = np.abs(sets - around).sum(axis=1) / 2
+        trust = FAR + (1 - FAR) * np.exp(-exchanges / NEAR)
+        share = trust / trust.sum()
+        sets = sets - share @ sets
+        values = values - share @ values
+        values = values / max(1e-3, np.sqrt(share @ values**2))
+        weighted = sets * trust[:, None] / NOISE
+        self.factor = np.linalg.cholesky(self.precision + weighted.T @ sets)
+        self.mean: Floats = np.linalg.solve(self.factor.T, np.linalg.solve(self.factor, weighted.T @ values))
+
+    def draw(self, count: int, spread: float, rng: np.random.Generator) -> Floats:
+        """Weights (count, n) the regions may have, `spread` times as uncertain as they are (Thompson sampling)."""
+        noise = rng.standard_normal((len(self.mean), count))
+        return np.asarray((self.mean[:, None] + spread * np.linalg.solve(self.factor.T, noise)).T)

@@ -1,0 +1,123 @@
+"""swap: exchange regions of a mask for better ones, guided by every set scored so far."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from whymask.errors import whole
+from whymask.objective import SUFFICIENCY, Bools, Floats, Objective
+from whymask.search.protocol import Ask, Initialiser, Problem, Seed
+from whymask.search.surrogate import Surrogate
+
+LARGEST = 3  # regions exchanged at once at first; one fewer with every PATIENCE sets that are known
+PATIENCE = 150
+SPREAD = 0.5  # of the surrogate's uncertainty, when exchanges are drawn from it
+
+
+def swap(
+    problem: Problem,
+    seed: Seed,
+    *,
+    tries: int = 136,
+    together: int = 8,
+    init_objective: Objective | str | float = SUFFICIENCY,
+) -> Initialiser:
+    """A better mask of the same size, found by exchanges; never a worse one.
+
+    Up to `tries` masks are scored, `together` at a time; the default makes discs+swap cost what trace costs. Weights
+    of the regions are drawn from a surrogate of everything scored, and the best exchange of one to three regions under
+    them is tried next. The search ends early where no exchange of one region is left untried: the mask is then a local
+    optimum, and says so.
+    """
+    whole("tries", tries, 0)
+    whole("together", together, 1)
+    objective = Objective.of(init_objective)
+    return (yield from exchange(problem, seed, objective, tries, together))
+
+
+def exchange(
+    problem: Problem,
+    seed: Seed,
+    objective: Objective,
+    tries: int,
+    together: int = 8,
+    avoid: Bools | None = None,
+    shared: int = 0,
+) -> Initialiser:
+    """`swap` for the other searches; masks that share more than `shared` regions with one of `avoid` are left out."""
+    rng, surrogate = problem.rng(), Surrogate(problem, objective)
+    size = int(seed.mask.sum())
+    if seed.score is None:
+        seed = replace(seed, score=float((yield Ask(seed.mask[None], objective, "init", seed))[0]))
+    while tries > 0:
+        rows, scores = problem.archive.near(objective, seed.mask)
+        surrogate.fit(rows, scores, seed.mask)
+        known = {row.tobytes() for row in rows[rows.sum(axis=1) == size]}
+        largest = max(1, LARGEST - len(rows) // PATIENCE)
+        proposed = propose(seed.mask, surrogate, known, largest, min(together, tries), rng, avoid, shared)
+        if not len(proposed):
+            return replace(seed, local_optimum=True)
+        found = yield Ask(proposed, objective, "init", seed)
+        tries -= len(proposed)
+        top = int(np.argmax(found))
+        if seed.score is None or found[top] > seed.score:
+            seed = Seed(proposed[top], float(found[top]), logits=seed.logits)
+    return seed
+
+
+def propose(
+    mask: Bools,
+    surrogate: Surrogate,
+    known: set[bytes],
+    largest: int,
+    count: int,
+    rng: np.random.Generator,
+    avoid: Bools | None = None,
+    shared: int = 0,
+) -> Bools:
+    """At most `count` masks (., n) not known yet: draws from the surrogate, then the single exchanges left over."""
+    fresh: dict[bytes, Bools] = {}
+
+    def add(row: Bools) -> None:
+        key = row.tobytes()
+        if key not in known and (avoid is None or (avoid & row).sum(axis=1).max() <= shared):
+            fresh.setdefault(key, row)
+
+    spread = SPREAD
+    for _ in range(4):  # ever wilder, where the likely ones are known
+        for weights in surrogate.draw(4 * count, spread, rng):
+            if len(fresh) < count:
+                add(exchanged(mask, weights, int(rng.integers(1, largest + 1))))
+        spread *= 2
+    if len(fresh) < count:
+        for row in single_exchanges(mask, surrogate.mean):
+            if len(fresh) == count:
+                break
+            add(row)
+    return np.array(list(fresh.values()), dtype=bool).reshape(-1, len(mask))
+
+
+def exchanged(mask: Bools, weights: Floats, most: int) -> Bools:
+    """The best mask under `weights` that differs by one to `most` exchanges."""
+    inside, outside = np.flatnonzero(mask), np.flatnonzero(~mask)
+    out = inside[np.argsort(weights[inside], kind="stable")]
+    into = outside[np.argsort(-weights[outside], kind="stable")]
+    row = mask.copy()
+    for number, (old, new) in enumerate(zip(out[:most], into[:most], strict=False)):
+        if number and weights[new] <= weights[old]:
+            break
+        row[old], row[new] = False, True
+    return row
+
+
+def single_exchanges(mask: Bools, weights: Floats) -> Bools:
+    """All k (n - k) masks that differ by one exchange, the likeliest gains first."""
+    inside, outside = np.flatnonzero(mask), np.flatnonzero(~mask)
+    old, new = np.repeat(inside, len(outside)), np.tile(outside, len(inside))
+    best_first = np.argsort(weights[old] - weights[new], kind="stable")
+    rows = np.repeat(mask[None], len(old), axis=0)
+    rows[np.arange(len(old)), old[best_first]] = False
+    rows[np.arange(len(old)), new[best_first]] = True
+    return rows

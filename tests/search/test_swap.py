@@ -1,0 +1,221 @@
+"""The searches beyond the paper's: discs, swap, greedy-k, lean, smallest, others."""
+
+import numpy as np
+import pytest
+
+from whymask import WhymaskError
+from whymask.objective import SUFF_NECC, SUFFICIENCY, Archive, Objective, Oracle, pack
+from whymask.search import Problem, Recipe, Search, run
+from whymask.search.discs import compact_masks
+from whymask.search.surrogate import Surrogate
+from whymask.search.swap import exchanged, single_exchanges
+
+from search.functions import grid_centroids, masks_of_size, modular, sigmoid, tangled
+
+GRID = grid_centroids(4, 4)
+
+
+def spot(n=64, seed=0):
+    """Evidence in one place and a few odd weights: a sigmoid of weights that fall off around a centre."""
+    rng = np.random.default_rng(seed)
+    centroids = grid_centroids(8, 8)[:n]
+    weights = 2 * np.exp(-((centroids - rng.random(2)) ** 2).sum(axis=1) / 0.03) + rng.normal(0, 0.3, n)
+    return (lambda rows: sigmoid(rows @ weights - 6)), weights, centroids
+
+
+def test_the_archive_holds_every_image_once():
+    oracle = Oracle()
+    rows = np.array([[1, 0, 0], [1, 1, 0], [1, 0, 0]], dtype=bool)
+    question = oracle.open(rows, SUFF_NECC, "init")
+    scores = oracle.answer(question, question.send.sum(axis=1) / 4)
+    archive = oracle.archive
+    assert {row.tobytes() for row in archive.rows} == {row.tobytes() for row in [*rows, *~rows]}
+    assert len(archive.rows) == 4
+    assert archive.response(rows[1]) == 0.5
+    known, values = archive.scored(SUFF_NECC)
+    assert dict(zip(pack(known), values, strict=True))[pack(rows)[0]] == pytest.approx(scores[0])
+    assert len(known) == 4  # of a set and its complement both sides are known
+    assert archive.scored(SUFFICIENCY)[1] is archive.responses
+    assert archive.frontier(1) == {1: 0.25}
+    assert len(archive.near(SUFFICIENCY, rows[0])[0]) == 4
+    assert Archive().frontier(3) == {}
+
+
+def test_what_a_search_learns_from_does_not_depend_on_who_searched_before():
+    respond, _, centroids = spot()
+    shared: dict[bytes, float] = {}
+    results = []
+    for _ in range(2):  # the second finds every response known
+        search = Search(Recipe("discs+swap"), Problem(64, 3, centroids), oracle=Oracle(shared))
+        while search.result is None:
+            search.answer(respond(search.question.send))
+        results.append(search.result)
+    assert results[0].mask.tolist() == results[1].mask.tolist()
+    assert results[0].ledger.mec == results[1].ledger.mec
+
+
+def test_the_surrogate_recovers_a_linear_function():
+    _, weights = modular(16)
+    rng = np.random.default_rng(0)
+    rows = np.argsort(rng.random((400, 16)), axis=1) < 5
+    surrogate = Surrogate(Problem(16), Objective(0.5))  # not logarithmic
+    surrogate.fit(rows, rows @ weights, rows[0])
+    assert np.corrcoef(surrogate.mean, weights)[0, 1] > 0.999
+    draws = surrogate.draw(2000, 1.0, rng)
+    np.testing.assert_allclose(draws.mean(axis=0), surrogate.mean, atol=0.1)
+    # What few sets tell is uncertain, and neighbours are expected to be alike.
+    near = Surrogate(Problem(16, centroids=GRID), SUFFICIENCY)
+    near.fit(np.eye(16, dtype=bool)[[0]], np.array([0.5]), np.eye(16, dtype=bool)[0])
+    covariance = np.cov(near.draw(4000, 1.0, rng).T)
+    assert covariance[0, 1] > covariance[0, 3] > covariance[0, 15] - 0.05
+
+
+def test_exchanges():
+    mask = np.array([1, 1, 0, 0, 0], dtype=bool)
+    weights = np.array([0.1, 0.9, 0.5, 0.2, 0.0])
+    assert np.flatnonzero(exchanged(mask, weights, 1)).tolist() == [1, 2]
+    assert np.flatnonzero(exchanged(mask, weights, 2)).tolist() == [1, 2]  # the second would make it worse
+    best = np.array([0.9, 0.8, 0.5, 0.2, 0.0])
+    assert np.flatnonzero(exchanged(mask, best, 3)).tolist() == [0, 2]  # one exchange is always made
+    rows = single_exchanges(mask, weights)
+    assert len({row.tobytes() for row in rows}) == len(rows) == 2 * 3
+    assert np.flatnonzero(rows[0]).tolist() == [1, 2]
+    assert (rows.sum(axis=1) == 2).all()
+
+
+def test_discs_are_compact_and_spread():
+    rows = compact_masks(Problem(16, centroids=GRID), 4, 16)
+    assert (rows.sum(axis=1) == 4).all()
+    for row in rows:
+        x, y = (np.ptp(GRID[row][:, side]) for side in (0, 1))
+        assert max(x, y) <= 0.75 + 1e-9
+    assert rows.any(axis=0).all()
+    with pytest.raises(WhymaskError, match="pass centroids"):
+        run("discs", tangled(16), 16)
+
+
+@pytest.mark.parametrize("start", ["trace", "discs", "greedy-k", "random-k", "copair"])
+def test_swap_never_makes_a_mask_worse(start):
+    respond = tangled(16, seed=4)
+    alone = run(start, respond, 16, centroids=GRID)
+    refined = run(f"{start}+swap", respond, 16, centroids=GRID, params={"tries": 40})
+    assert refined.score >= alone.score
+    assert refined.mask.sum() == alone.mask.sum()
+    assert refined.ledger.mec <= alone.ledger.mec + 40
+
+
+def test_swap_stops_at_a_local_optimum_and_says_so():
+    respond = tangled(10, seed=2)
+    found = run("random-k+swap", respond, 10, params={"k": 3, "tries": 10_000})
+    assert found.seed.local_optimum
+    neighbours = single_exchanges(found.mask, np.zeros(10))
+    assert respond(neighbours).max() <= found.score
+    assert found.ledger.mec <= 120  # C(10, 3)
+    assert not run("random-k+swap", respond, 10, params={"k": 3, "tries": 4}).seed.local_optimum
+
+
+def test_swap_finds_the_best_mask_of_a_modular_function():
+    respond, weights = modular(20, seed=1)
+    found = run("random-k+swap", respond, 20, params={"k": 4, "tries": 400})
+    assert set(np.flatnonzero(found.mask)) == set(np.argsort(-weights)[:4])
+
+
+def test_swap_works_on_both_sides():
+    respond = tangled(12, seed=3)
+    found = run("random-k+swap", respond, 12, params={"k": 3, "tries": 300, "init_objective": "suff_necc"})
+    score = SUFF_NECC.combine(np.array([respond(found.mask[None]), respond(~found.mask[None])]))
+    assert found.score == pytest.approx(score[0])
+    rows = masks_of_size(12, 3)
+    assert found.score >= 0.97 * SUFF_NECC.combine(np.array([respond(rows), respond(~rows)])).max()
+
+
+def test_at_equal_cost_it_beats_trace():
+    gains = []
+    for seed in range(12):
+        respond, _, centroids = spot(seed=seed)
+        ours = run("discs+swap", respond, 64, seed=seed, centroids=centroids)
+        theirs = run("trace", respond, 64, seed=seed, centroids=centroids)
+        assert ours.ledger.mec <= 160
+        gains.append(ours.score - theirs.score)
+    assert np.mean(gains) > 0.05
+
+
+def test_greedy_k_is_the_prefix_of_greedy():
+    respond = tangled(12, seed=5)
+    prefix = run("greedy", respond, 12, params={"objective": "sufficiency"}).order[:4]
+    found = run("greedy-k", respond, 12, params={"k": 4})
+    assert set(np.flatnonzero(found.mask)) == set(prefix.tolist())
+    assert found.ledger.nominal == 12 + 11 + 10 + 9
+    assert run("greedy-k", respond, 12, params={"k": 4, "candidates": 3}).ledger.nominal == 12
+
+
+def test_lean_is_greedy_while_nothing_is_settled():
+    respond, _ = modular(14, seed=2)  # neither side ever settles before its end
+    order = run("lean", respond, 14, params={"settled": 0.0}).order
+    assert order.tolist() == run("greedy", respond, 14).order.tolist()
+
+
+def test_lean_asks_less_where_a_side_is_settled():
+    respond, _, centroids = spot(seed=1)
+    lean, greedy = (run(name, respond, 64, centroids=centroids) for name in ("lean", "greedy"))
+    assert lean.ledger.mec < 0.6 * greedy.ledger.mec
+    assert sorted(lean.order) == list(range(64))
+
+    def insertion(order):
+        return respond(np.tril(np.ones((64, 64), dtype=bool))[:, np.argsort(order)]).mean()
+
+    assert insertion(lean.order) > insertion(greedy.order) - 0.01
+    narrow = run("lean", respond, 64, centroids=centroids, params={"window": 8})
+    assert narrow.ledger.mec < lean.ledger.mec
+
+
+def test_lean_starts_from_the_kept_prefix():
+    respond, _, centroids = spot(seed=2)
+    found = run("discs+swap+lean", respond, 64, centroids=centroids)
+    assert tuple(found.order[: found.seed.kept].tolist()) == found.seed.prefix
+
+
+def test_smallest_needs_no_k():
+    needed = np.zeros(16, dtype=bool)
+    needed[[5, 6, 9]] = True
+    respond = lambda rows: 0.05 + 0.9 * (rows[:, needed].sum(axis=1) / 3) ** 2  # noqa: E731
+    found = run("smallest", respond, 16, centroids=GRID)
+    assert np.flatnonzero(found.mask).tolist() == [5, 6, 9]
+    assert found.seed.goal == pytest.approx(0.9 * 0.95)
+    assert found.frontier[3] == pytest.approx(0.95)
+    assert found.frontier[2] == pytest.approx(0.05 + 0.9 * 4 / 9)
+
+
+def test_smallest_says_when_nothing_is_enough():
+    respond = lambda rows: rows.mean(axis=1) ** 2  # noqa: E731 - every region is needed
+    found = run("smallest", respond, 16, centroids=GRID, params={"k_max": 6, "tries": 20})
+    assert found.mask.sum() == 6
+    assert found.score < found.seed.goal
+    reached = run("smallest", respond, 16, centroids=GRID, params={"enough": 0.1, "tries": 20})
+    assert reached.mask.sum() == 6  # (6 / 16) ** 2 = 0.14, (5 / 16) ** 2 = 0.098
+    assert reached.score >= 0.1
+
+
+def test_others_share_few_regions():
+    spots = [[0, 1, 4, 5], [10, 11, 14, 15], [2, 3, 6, 7]]
+    respond = lambda rows: np.max([rows[:, spot].mean(axis=1) for spot in spots], axis=0)  # noqa: E731
+    found = run("discs+swap+others", respond, 16, centroids=GRID, params={"k": 4, "overlap": 0.25})
+    masks = [found.seed.mask, *(other.mask for other in found.seed.others)]
+    assert len(masks) == 3
+    assert all(respond(mask[None])[0] == 1 for mask in masks)
+    assert all((a & b).sum() <= 1 for i, a in enumerate(masks) for b in masks[:i])
+
+
+def test_wrong_parameters_are_refused():
+    for name, params, message in [
+        ("discs+swap", {"tries": -1}, "tries"),
+        ("discs+swap", {"together": 0}, "together"),
+        ("lean", {"settled": 1.0}, "settled must lie in"),
+        ("lean", {"window": 0}, "window"),
+        ("smallest", {"share": 0.0}, "share must lie in"),
+        ("discs+swap+others", {"overlap": 1.0}, "overlap must lie in"),
+        ("greedy-k", {"candidates": 0}, "candidates"),
+        ("random-k", {"draws": 0}, "draws"),
+    ]:
+        with pytest.raises(WhymaskError, match=message):
+            run(name, tangled(16), 16, centroids=GRID, params=params)
