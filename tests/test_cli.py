@@ -32,14 +32,29 @@ def test_methods():
     listed = json.loads(whymask_command("methods", "--json").stdout)["methods"]
     assert [method["name"] for method in listed] == list(METHODS)
     assert next(m for m in listed if m["name"] == "trace")["parameters"]["k"] == 8
-    printed = whymask_command("methods").stdout
-    assert all(line.split()[0] in METHODS for line in printed.splitlines())
+    own, rivals = whymask_command("methods").stdout.split("\nMethods the paper compares with:\n")
+    names = [[line.split()[0] for line in group.splitlines()] for group in (own, rivals)]
+    assert sorted(names[0] + names[1]) == sorted(METHODS)
+    assert "trace" in names[0]
+    assert {"rise", "grad-cam", "asn+greedy"} <= set(names[1])
+    assert next(m for m in listed if m["name"] == "rise")["needs"] == "pixels"
 
 
 def test_one_method_with_its_parameters():
     printed = whymask_command("methods", "trace").stdout
     assert "rounds             5" in printed
     assert whymask_command("methods", "trece").stderr == "whymask: unknown method 'trece'; did you mean 'trace'?\n"
+
+
+def test_a_rival_with_its_parameters():
+    assert whymask_command("methods", "rise").stdout.splitlines()[1:] == [
+        "  masks              1000",
+        "  grid               16",
+        "  keep               0.5",
+    ]
+    printed = whymask_command("methods", "ig2").stdout
+    assert "(needs gradients)" in printed
+    assert "  memory_saving      False" in printed
 
 
 def test_version():
@@ -84,6 +99,20 @@ def test_explain_a_photo(tmp_path):
     assert evidence.area < 0.15
     files = [file.name for file in (tmp_path / "out").iterdir()]
     assert sorted(files) == [f"camera-trace{n}.{kind}" for n in ("-2", "") for kind in ("npz", "png")]
+
+
+@lite
+@pytest.mark.parametrize(("method", "forwards"), [("occlusion", 17), ("hsic", 50), ("grad-cam", 0)])
+def test_rivals_explain_a_photo_too(tmp_path, method, forwards):
+    answer = whymask_command(
+        "explain", CAMERA, "--method", method, "--regions", "grid:4x4", "--budget", "60", "--out", str(tmp_path),
+        "--json", "--quiet",
+    )  # fmt: skip
+    assert answer.returncode == 0, answer.stderr
+    report = json.loads(answer.stdout)
+    assert sorted(report["order"]) == list(range(16))
+    assert report["ledger"]["mec"] == forwards
+    assert 0 < report["curves"]["insertion_auc"] < 1
 
 
 @lite

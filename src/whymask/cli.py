@@ -168,6 +168,8 @@ def methods(
             {
                 "name": method.name,
                 "returns": method.returns,
+                "needs": method.needs,
+                "baseline": method.baseline,
                 "summary": method.summary,
                 "parameters": {name: plain(value) for name, value in method.parameters.items()},
             }
@@ -175,8 +177,13 @@ def methods(
         ]
         print(json.dumps({"methods": rows}, indent=2))
         return
-    for method in shown:
-        print(f"{method.name:20} {method.returns:9} {method.summary}")
+    for rivals in (False, True):
+        group = [method for method in shown if method.baseline is rivals]
+        if rivals and group and name is None:
+            print("\nMethods the paper compares with:")
+        for method in group:
+            backward = " (needs gradients)" if method.needs == "gradients" else ""
+            print(f"{method.name:20} {method.returns:9} {method.summary}{backward}")
     if name is not None:
         for parameter, value in shown[0].parameters.items():
             print(f"  {parameter:18} {plain(value)}")

@@ -9,9 +9,10 @@ import inspect
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from importlib import import_module
 from math import isfinite
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Literal
 
 from whymask.errors import WhymaskError, unknown
 from whymask.objective import OBJECTIVES, Floats, Objective
@@ -25,15 +26,61 @@ from whymask.search.trace import trace
 
 StageFunction = Callable[..., Generator[Ask, Floats, Seed | Ranking]]
 
+
+Needs = Literal["sets", "pixels", "gradients"]
+"""What a method works on: any set function, an image, or an image on a model that can be differentiated."""
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A stage in `whymask.baselines`; its module is imported when the stage is first used."""
+
+    module: str
+    function: str
+    needs: Needs = "sets"
+
+    def load(self) -> StageFunction:
+        """The stage itself."""
+        stage: StageFunction = getattr(import_module(f"whymask.baselines.{self.module}"), self.function)
+        return stage
+
+    def __call__(self, problem: Problem, *found: Any, **params: Any) -> Generator[Ask, Floats, Seed | Ranking]:
+        """Start the stage."""
+        return self.load()(problem, *found, **params)
+
+
 INITIALISERS: dict[str, tuple[StageFunction, str]] = {
     "trace": (trace, "cross-entropy search for the best mask of exactly k regions"),
     "copair": (copair, "the best coarse group or pair of groups of regions"),
     "random-k": (random_k, "k regions drawn blindly: the control"),
+    "asn": (Rival("asn", "asn", "gradients"), "a relaxed mask, optimised and hardened"),
 }
 CONTINUATIONS: dict[str, tuple[StageFunction, str]] = {
     "greedy": (greedy, "places the best region of all that are left, one at a time"),
     "phasewin": (phasewin, "places regions from a window of the best, screening all only now and then"),
 }
+BASELINES: dict[str, tuple[StageFunction, str]] = {
+    "eagle-efficient": (Rival("eagle", "eagle_efficient"), "greedy from both ends over a short list of candidates"),
+    "lima-bidirectional": (
+        Rival("lima", "lima_bidirectional"),
+        "greedy from both ends: the best first, the worst last",
+    ),
+    "rise": (Rival("rise", "rise", "pixels"), "the mean of random smooth masks, weighted by their scores"),
+    "hsic": (Rival("hsic", "hsic", "pixels"), "how much the score depends on each cell of a grid"),
+    "occlusion": (Rival("occlusion", "occlusion"), "what the score loses without each region"),
+    "lime": (Rival("lime", "lime"), "a linear model of the score around the image"),
+    "kernelshap": (Rival("kernelshap", "kernelshap"), "the Shapley value of each region"),
+    "gradient": (Rival("gradient", "gradient", "gradients"), "the size of the gradient"),
+    "integrated-gradients": (
+        Rival("integrated_gradients", "integrated_gradients", "gradients"),
+        "gradients on the straight way from the fill",
+    ),
+    "ig2": (Rival("ig2", "ig2", "gradients"), "gradients on a path that takes the features to blurred ones"),
+    "igos++": (Rival("igos", "igos_pp", "gradients"), "a smooth mask optimised for deletion and insertion"),
+    "grad-cam": (Rival("grad_cam", "grad_cam", "gradients"), "the last feature maps, weighted by their gradients"),
+    "grad-eclip": (Rival("grad_eclip", "grad_eclip", "gradients"), "the last attention of a CLIP ViT, by gradients"),
+}
+"""The methods the paper compares with, each a full ordering; asn, which is an initialiser, belongs to them too."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +91,16 @@ class Method:
     stages: tuple[StageFunction, ...]
     returns: str  # "mask" or "ordering"
     summary: str
+
+    @property
+    def needs(self) -> Needs:
+        """What it works on; forwards are not the whole cost of a method that needs gradients."""
+        return next((stage.needs for stage in self.stages if isinstance(stage, Rival)), "sets")
+
+    @property
+    def baseline(self) -> bool:
+        """Whether it is here to be compared with."""
+        return any(isinstance(stage, Rival) for stage in self.stages)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -66,13 +123,16 @@ def _methods() -> dict[str, Method]:
             methods.append(Method(f"{start}+{end}", (first, order_inside, last), "ordering", summary))
     summary = "the trace mask in its internal order, then all other regions by the logits trace learned"
     methods.append(Method("trace-seed", (trace, order_inside, rank_by_logits), "ordering", summary))
+    for name, (stage, summary) in BASELINES.items():
+        methods.append(Method(name, (stage,), "ordering", summary))
     return {method.name: method for method in methods}
 
 
 @cache
 def keywords(stage: StageFunction) -> dict[str, Any]:
     """The parameters a stage takes and their defaults; no two stages of a method share a name."""
-    parameters = inspect.signature(stage).parameters.values()
+    loaded = stage.load() if isinstance(stage, Rival) else stage
+    parameters = inspect.signature(loaded).parameters.values()
     return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
 
 
@@ -102,6 +162,20 @@ def _check_type(name: str, value: Any, default: Any) -> None:
         raise WhymaskError(f"{name} must be {wanted}, not {value!r}.")
 
 
+def rival_cost(name: str, n: int, values: Mapping[str, Any]) -> int:
+    """About how many forwards a method the paper compares with takes on n regions; none where it goes backward."""
+    costs = {
+        "eagle-efficient": n * (n + 1) // 3,
+        "lima-bidirectional": n * (n + 2) // 2,
+        "rise": values.get("masks"),
+        "hsic": values.get("designs"),
+        "occlusion": n + 1,
+        "lime": values.get("samples"),
+        "kernelshap": values.get("samples"),
+    }
+    return int(costs.get(name) or 0)
+
+
 METHODS = _methods()
 
 
@@ -129,6 +203,8 @@ class Recipe:
     def estimate(self, n: int) -> int:
         """About how many forwards this takes on n regions; PhaseWin's number depends on the function it searches."""
         values = {**self.method.parameters, **self.params}
+        if self.name in BASELINES:
+            return rival_cost(self.name, n, values)
         seed = int(values.get("k", 8))
         costs = {
             trace: values.get("rounds", 0) * values.get("samples", 0),
@@ -139,7 +215,7 @@ class Recipe:
             phasewin: n * (n + 1) // 3,
             rank_by_logits: 0,
         }
-        total = sum(int(costs[stage]) for stage in self.method.stages)
+        total = sum(int(costs.get(stage, 1)) for stage in self.method.stages)
         # About half a seed is kept, and Greedy need not place that again.
         return total - 2 * n * (seed // 2) if greedy in self.method.stages and len(self.method.stages) > 1 else total
 

@@ -1,0 +1,90 @@
+"""An image on a torch model whose score can be differentiated: what methods that go backward work on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from PIL import Image, ImageFilter
+
+from whymask.errors import WhymaskError
+from whymask.imaging import Canvas
+from whymask.masking import blend
+from whymask.models.base import Bound
+
+
+@dataclass(frozen=True, eq=False)
+class Differentiable:
+    """A bound image, its module and the score f_y as a function through which gradients flow."""
+
+    bound: Bound
+    module: torch.nn.Module  # what runs the image, so that layers can be listened to; its parameters are frozen
+    read: Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
+    """Inputs (B, ...) to the target's logit (B,) and the log of the sum of exp over all logits (B,), in fp32."""
+    encode: Callable[[Canvas], torch.Tensor]  # pixels (H, W, 3) in the model's own layout
+
+    @property
+    def inputs(self) -> torch.Tensor:
+        """The image in the model's own layout."""
+        x: torch.Tensor = self.bound.inputs
+        return x
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(H, W) of the model's grid."""
+        return self.bound.canvas.shape[:2]
+
+    @property
+    def pixel(self) -> torch.Tensor:
+        """row * W + column of every element of the inputs, broadcastable to them."""
+        height, width = self.shape
+        numbers: torch.Tensor = self.bound.index(np.arange(height * width, dtype=np.int32).reshape(height, width))
+        return numbers
+
+    def logit(self, inputs: torch.Tensor) -> torch.Tensor:
+        """The target's logit (B,) of inputs (B, ...)."""
+        return self.read(inputs)[0]
+
+    def score(self, inputs: torch.Tensor) -> torch.Tensor:
+        """f_y (B,) of inputs (B, ...)."""
+        own, total = self.read(inputs)
+        return (own - total).exp()
+
+    def blend(self, masks: torch.Tensor, x0: torch.Tensor) -> torch.Tensor:
+        """m x + (1 - m) x0 for soft masks (B, H, W) on the image plane."""
+        mixed: torch.Tensor = blend(masks, self.pixel, self.inputs, x0)
+        return mixed
+
+    def blurred(self, radius: float) -> torch.Tensor:
+        """The image after a Gaussian blur of this standard deviation, in pixels."""
+        picture = Image.fromarray(self.bound.canvas).filter(ImageFilter.GaussianBlur(radius))
+        return self.encode(np.asarray(picture))
+
+    def level(self) -> torch.Tensor:
+        """How much one grey level is in the units of the inputs."""
+        black = np.zeros_like(self.bound.canvas)
+        return self.encode(black + np.uint8(1)) - self.encode(black)
+
+    def plane(self, values: torch.Tensor) -> torch.Tensor:
+        """(H, W) the sum of values, one for every element of the inputs, over the elements of each pixel."""
+        height, width = self.shape
+        pixel = self.pixel.expand_as(values).flatten()
+        return (
+            torch.zeros(height * width, device=values.device)
+            .index_add(0, pixel, values.float().flatten())
+            .view(height, width)
+        )
+
+    def stretched(self, cells: torch.Tensor) -> torch.Tensor:
+        """A map (h, w) of the whole grid, bilinearly at its full size (H, W)."""
+        return torch.nn.functional.interpolate(cells.float()[None, None], self.shape, mode="bilinear")[0, 0]
+
+
+def forward_only(name: str) -> WhymaskError:
+    """What a method that goes backward says to a model that does not."""
+    return WhymaskError(
+        f"this method needs gradients, and {name} can only be run forward: "
+        "use a torch model, or a forward method such as 'trace' or 'rise'."
+    )
