@@ -16,8 +16,6 @@ from whymask.errors import WhymaskError
 from whymask.models.differentiable import Differentiable
 from whymask.search.protocol import Continuation, Problem
 
-AT_ONCE = 16  # images whose graphs are held at the same time
-
 
 def backward(attribute: Callable[..., torch.Tensor]) -> Callable[..., Continuation]:
     """A search stage from a function (image, rng, parameters) -> map (H, W): it asks for no forwards.

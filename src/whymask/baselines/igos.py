@@ -9,14 +9,15 @@ import numpy as np
 import torch
 from torch.nn.functional import interpolate
 
-from whymask.baselines.backward import AT_ONCE, backward
+from whymask.baselines.backward import backward
 from whymask.errors import whole
 from whymask.models.differentiable import Differentiable
 
 BLUR = 10.0  # standard deviation in pixels of the blurred image that shows where the mask hides
 NOISE = 11.5  # grey levels added to every image on the way: 0.2 in ImageNet's usual units
 EDGE = 32.0  # squared grey levels over which a step in the image lets the mask change
-SMALLEST_STEP = 1e-5
+LONGEST_STEP, SHORTEST_STEP = 1000.0, 1e-5
+DECAY, SLOPE = 0.2, 1e-4  # of the backtracking line search
 
 
 @backward
@@ -62,6 +63,7 @@ class Bilateral:
         self.down = torch.exp(-(canvas.diff(dim=0) ** 2) / EDGE)
         self.across = torch.exp(-(canvas.diff(dim=1) ** 2) / EDGE)
         self.noise = torch.zeros_like(self.blurred).expand(self.ig_steps, *self.blurred.shape)
+        self.longest = LONGEST_STEP
 
     def redraw(self, rng: np.random.Generator) -> None:
         """Draw the noise anew; it stays the same over one step, so that its line search compares like with like."""
@@ -69,12 +71,12 @@ class Bilateral:
         self.noise = NOISE * self.level * drawn.to(self.level)
 
     def terms(self, masks: torch.Tensor) -> Iterator[torch.Tensor]:
-        """The parts of the objective, each to be differentiated on its own: graphs of AT_ONCE images at a time."""
+        """The parts of the objective, each to be differentiated on its own, since all graphs together are too many."""
         up = interpolate(masks[None], self.image.shape, mode="bilinear", align_corners=True)[0]
         both = up[0] * up[1]
         for plane, sign in ((up[0], 1), (up[1], -1), (both, 1), (both, -1)):
-            for start in range(0, self.ig_steps, AT_ONCE):
-                noise = self.noise[start : start + AT_ONCE]
+            for start in range(0, self.ig_steps, self.image.at_once):
+                noise = self.noise[start : start + self.image.at_once]
                 share = torch.arange(start + 1, start + len(noise) + 1, device=plane.device) / self.ig_steps
                 kept = share[:, None, None] * plane  # from the blurred image to the masked one
                 images = self.image.blend(kept if sign > 0 else 1 - kept, self.blurred) + noise
@@ -93,20 +95,22 @@ class Bilateral:
         with torch.no_grad():
             return float(sum(self.terms(masks)))
 
-    def step(
-        self, masks: torch.Tensor, longest: float = 1000.0, decay: float = 0.2, slope: float = 1e-4
-    ) -> torch.Tensor:
-        """One step down the gradient, as long as the objective falls enough for it (backtracking line search)."""
+    def step(self, masks: torch.Tensor) -> torch.Tensor:
+        """One step down the gradient, as long as the objective falls enough for it (backtracking line search).
+
+        Each search starts two tries above the length the last one found.
+        """
         masks = masks.detach().requires_grad_()
         before, gradient = 0.0, torch.zeros_like(masks)
         for term in self.terms(masks):
             (part,) = torch.autograd.grad(term, masks, retain_graph=True)
             gradient += part
             before += float(term.detach())
-        masks, length = masks.detach(), longest
-        while length >= SMALLEST_STEP:
+        masks, length = masks.detach(), self.longest
+        while length >= SHORTEST_STEP:
             moved = (masks - length * gradient).clamp(0, 1)
-            if self.value(moved) <= before - slope * length * float((gradient**2).sum()):
+            if self.value(moved) <= before - SLOPE * length * float((gradient**2).sum()):
+                self.longest = min(LONGEST_STEP, length / DECAY**2)
                 return moved
-            length *= decay
+            length *= DECAY
         return masks

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from whymask.baselines.backward import AT_ONCE, backward
+from whymask.baselines.backward import backward
 from whymask.baselines.captum import attr
 from whymask.errors import whole
 from whymask.models.differentiable import Differentiable
@@ -15,4 +15,4 @@ def integrated_gradients(image: Differentiable, rng: np.random.Generator, *, ste
     whole("steps", steps, 1)
     method = attr().IntegratedGradients(image.score)
     x, x0 = image.inputs[None].detach(), image.bound.fill_inputs[None]
-    return image.plane(method.attribute(x, baselines=x0, n_steps=steps, internal_batch_size=AT_ONCE)[0])
+    return image.plane(method.attribute(x, baselines=x0, n_steps=steps, internal_batch_size=image.at_once)[0])

@@ -24,6 +24,7 @@ class Differentiable:
     read: Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
     """Inputs (B, ...) to the target's logit (B,) and the log of the sum of exp over all logits (B,), in fp32."""
     encode: Callable[[Canvas], torch.Tensor]  # pixels (H, W, 3) in the model's own layout
+    at_once: int = 20  # images whose graphs may be held at the same time
 
     @property
     def inputs(self) -> torch.Tensor:
@@ -70,6 +71,7 @@ class Differentiable:
     def plane(self, values: torch.Tensor) -> torch.Tensor:
         """(H, W) the sum of values, one for every element of the inputs, over the elements of each pixel."""
         height, width = self.shape
+        values = values * (self.level() != 0)  # what a margin adds belongs to no pixel
         pixel = self.pixel.expand_as(values).flatten()
         return (
             torch.zeros(height * width, device=values.device)
