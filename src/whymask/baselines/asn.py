@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from whymask.baselines.backward import differentiable, saving
+from whymask.baselines.backward import differentiable
 from whymask.baselines.regions import pixels
 from whymask.errors import unknown, whole
 from whymask.masking import fill_canvas
@@ -47,8 +47,7 @@ def asn(
     if rule not in RULES:
         raise unknown("rule", rule, RULES)
     objective = Objective.of(init_objective)
-    image = differentiable(problem)
-    with saving(image.module, memory_saving):
+    with differentiable(problem, memory_saving) as image:
         theta = relaxed(image, pixels(problem), problem.n, objective.alpha, steps, margin, sparse, decided)
     least, most = (k, k) if rule == "fixed" else (min(SIZES[0], problem.n), min(SIZES[1], problem.n))
     ranks = np.argsort(np.argsort(-theta, kind="stable"), kind="stable")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from whymask.baselines.regions import by_map
+from whymask.batching import is_out_of_memory
 from whymask.errors import WhymaskError
 from whymask.models.differentiable import Differentiable
 from whymask.search.protocol import Continuation, Problem
@@ -20,14 +22,13 @@ from whymask.search.protocol import Continuation, Problem
 def backward(attribute: Callable[..., torch.Tensor]) -> Callable[..., Continuation]:
     """A search stage from a function (image, rng, parameters) -> map (H, W): it asks for no forwards.
 
-    With `memory_saving` the activations inside the module's blocks are not kept but computed again on the way back.
-    Parameters are frozen in any case.
+    With `memory_saving` images go one at a time, and the activations inside the module's blocks are not kept but
+    computed again on the way back. Parameters are frozen and language models keep no cache in any case.
     """
 
     def stage(problem: Problem, *, memory_saving: bool = False, **params: Any) -> Continuation:
         yield from ()
-        image = differentiable(problem)
-        with saving(image.module, memory_saving):
+        with differentiable(problem, memory_saving) as image:
             importance = attribute(image, problem.rng(), **params)
         return by_map(problem, importance.detach().double().cpu().numpy())
 
@@ -38,18 +39,30 @@ def backward(attribute: Callable[..., torch.Tensor]) -> Callable[..., Continuati
     return stage
 
 
-def differentiable(problem: Problem) -> Differentiable:
-    """The image of a problem that has one."""
+@contextmanager
+def differentiable(problem: Problem, memory_saving: bool) -> Iterator[Differentiable]:
+    """The image of a problem that has one, set up to save memory where that is wanted."""
     if problem.differentiable is None:
         raise WhymaskError("this method needs gradients: it explains an image on a torch model, not a set function.")
-    return problem.differentiable()
+    image = problem.differentiable()
+    try:
+        if memory_saving:
+            with saving(image.module):
+                yield replace(image, at_once=1)
+        else:
+            yield image
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        hint = "use a forward method such as 'trace'" if memory_saving else "pass params={'memory_saving': True}"
+        raise WhymaskError(f"the gradients do not fit into the device's memory: {hint}.") from None
 
 
 @contextmanager
-def saving(module: torch.nn.Module, wanted: bool = True) -> Iterator[None]:
-    """Checkpoint the blocks of the module's longest list of them, where it has one, for the time being."""
+def saving(module: torch.nn.Module) -> Iterator[None]:
+    """Checkpoint the blocks of a network, the members of its lists that have parts themselves, for the time being."""
     lists = [part for part in module.modules() if isinstance(part, torch.nn.ModuleList | torch.nn.Sequential)]
-    blocks = list(max(lists, key=len, default=())) if wanted else []
+    blocks = list(dict.fromkeys(block for part in lists for block in part if any(True for _ in block.children())))
     own = [block.__dict__.get("forward") for block in blocks]
     try:
         for block in blocks:

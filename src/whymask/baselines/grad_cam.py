@@ -22,6 +22,8 @@ def grad_cam(image: Differentiable, rng: np.random.Generator) -> torch.Tensor:
     the answer depends on (after the last attention only the class token counts, its gradient elsewhere is 0); how
     many tokens are patches, and their grid, follow from their number and the shape of the image.
     """
+    if image.tokens is not None:
+        raise WhymaskError("grad-cam is for classifiers; 'llava-cam' looks into multimodal models.")
     outputs: list[tuple[torch.nn.Module, torch.Tensor]] = []
 
     def hear(part: torch.nn.Module, inputs: Any, output: Any) -> None:

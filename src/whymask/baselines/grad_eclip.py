@@ -23,7 +23,7 @@ def grad_eclip(image: Differentiable, rng: np.random.Generator) -> torch.Tensor:
     the class token's query and each patch's key, scaled to 0 ... 1.
     """
     attentions = [part for part in image.module.modules() if all(hasattr(part, name) for name in PARTS)]
-    if not attentions:
+    if not attentions or image.tokens is not None:
         raise WhymaskError("grad-eclip needs a CLIP vision transformer of transformers; 'grad-cam' takes any network.")
     last = attentions[-1]
     heard: dict[str, torch.Tensor] = {}

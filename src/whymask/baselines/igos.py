@@ -28,7 +28,7 @@ def igos_pp(
     size: int = 28,
     iterations: int = 15,
     ig_steps: int = 20,
-    area_weight: float = 10.0,
+    area_weight: float = 1.0,
     smooth_weight: float = 20.0,
 ) -> torch.Tensor:
     """1 - M_del M_ins of the two masks (size, size), stretched over the image.
@@ -106,6 +106,7 @@ class Bilateral:
             (part,) = torch.autograd.grad(term, masks, retain_graph=True)
             gradient += part
             before += float(term.detach())
+            del term  # and its graph, before the next one is made
         masks, length = masks.detach(), self.longest
         while length >= SHORTEST_STEP:
             moved = (masks - length * gradient).clamp(0, 1)

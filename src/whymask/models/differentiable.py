@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,17 @@ from whymask.models.base import Bound
 
 
 @dataclass(frozen=True, eq=False)
+class Tokens:
+    """Where the image's tokens lie in the sequence of a language model."""
+
+    first: int  # position of the first of them
+    grid: tuple[int, int]  # (rows, columns), row by row
+    norms: Sequence[torch.nn.Module]  # by layer, the normalisation after the attention: (B, length, D)
+    usual: int  # the layer that is looked at unless told otherwise
+    place: Callable[[torch.Tensor], torch.Tensor]  # a map of the grid (rows, columns), stretched over the canvas (H, W)
+
+
+@dataclass(frozen=True, eq=False)
 class Differentiable:
     """A bound image, its module and the score f_y as a function through which gradients flow."""
 
@@ -24,6 +35,7 @@ class Differentiable:
     read: Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
     """Inputs (B, ...) to the target's logit (B,) and the log of the sum of exp over all logits (B,), in fp32."""
     encode: Callable[[Canvas], torch.Tensor]  # pixels (H, W, 3) in the model's own layout
+    tokens: Tokens | None = None  # where a language model reads the image
     at_once: int = 20  # images whose graphs may be held at the same time
 
     @property

@@ -79,6 +79,7 @@ BASELINES: dict[str, tuple[StageFunction, str]] = {
     "igos++": (Rival("igos", "igos_pp", "gradients"), "a smooth mask optimised for deletion and insertion"),
     "grad-cam": (Rival("grad_cam", "grad_cam", "gradients"), "the last feature maps, weighted by their gradients"),
     "grad-eclip": (Rival("grad_eclip", "grad_eclip", "gradients"), "the last attention of a CLIP ViT, by gradients"),
+    "llava-cam": (Rival("llava_cam", "llava_cam", "gradients"), "a multimodal model's image tokens, by gradients"),
 }
 """The methods the paper compares with, each a full ordering; asn, which is an initialiser, belongs to them too."""
 
