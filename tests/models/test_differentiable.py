@@ -42,7 +42,7 @@ def test_elements_add_up_by_pixel(image):
 
 
 def test_units_and_blurs(image):
-    assert image.level().unique().item() == pytest.approx(1 / 255)
+    assert image.level.unique().item() == pytest.approx(1 / 255)
     assert image.blurred(50.0).std() < image.inputs.std() / 2
 
 

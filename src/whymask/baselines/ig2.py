@@ -30,7 +30,7 @@ def path_integral(image: Differentiable, references: torch.Tensor, steps: int, s
     """(R, ...) the sum of gradient times movement, a path for each of the references (R, ...)."""
     with torch.no_grad():
         _, goal = score_and_features(image, references)
-    level = image.level()
+    level = image.level
     x = image.inputs.detach().expand_as(references).clone()
     total = torch.zeros_like(x)
     for _ in range(steps):

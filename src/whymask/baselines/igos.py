@@ -58,7 +58,7 @@ class Bilateral:
 
     def __post_init__(self) -> None:
         self.blurred = self.image.blurred(BLUR)
-        self.level = self.image.level()
+        self.level = self.image.level
         canvas = torch.from_numpy(self.image.bound.canvas.astype(np.float32)).to(self.blurred.device).mean(dim=2)
         self.down = torch.exp(-(canvas.diff(dim=0) ** 2) / EDGE)
         self.across = torch.exp(-(canvas.diff(dim=1) ** 2) / EDGE)

@@ -33,7 +33,7 @@ def llava_cam(
     chosen = max(0, min(tokens.usual, most)) if layer is None else layer
     if not 0 <= chosen <= most:
         raise WhymaskError(f"layer must lie between 0 and {most}, not {chosen}.")
-    level = image.level()
+    level = image.level
     activations, slope = at_tokens(image, tokens, chosen, image.inputs[None])
     total = slope.relu().sum(dim=0)
     for start in range(0, copies, image.at_once):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -49,7 +50,7 @@ class Differentiable:
         """(H, W) of the model's grid."""
         return self.bound.canvas.shape[:2]
 
-    @property
+    @cached_property
     def pixel(self) -> torch.Tensor:
         """row * W + column of every element of the inputs, broadcastable to them."""
         height, width = self.shape
@@ -75,25 +76,27 @@ class Differentiable:
         picture = Image.fromarray(self.bound.canvas).filter(ImageFilter.GaussianBlur(radius))
         return self.encode(np.asarray(picture))
 
+    @cached_property
     def level(self) -> torch.Tensor:
         """How much one grey level is in the units of the inputs."""
         black = np.zeros_like(self.bound.canvas)
-        return self.encode(black + np.uint8(1)) - self.encode(black)
+        return (self.encode(black + np.uint8(255)) - self.encode(black)) / 255  # half precision cannot tell 1 from 0
 
     def plane(self, values: torch.Tensor) -> torch.Tensor:
         """(H, W) the sum of values, one for every element of the inputs, over the elements of each pixel."""
         height, width = self.shape
-        values = values * (self.level() != 0)  # what a margin adds belongs to no pixel
-        pixel = self.pixel.expand_as(values).flatten()
-        return (
-            torch.zeros(height * width, device=values.device)
-            .index_add(0, pixel, values.float().flatten())
-            .view(height, width)
-        )
+        values = values * (self.level != 0)  # what a margin adds belongs to no pixel
+        pixel, empty = self.pixel.expand_as(values), torch.zeros(height * width, device=values.device)
+        return empty.index_add(0, pixel.flatten(), values.float().flatten()).view(height, width)
 
     def stretched(self, cells: torch.Tensor) -> torch.Tensor:
-        """A map (h, w) of the whole grid, bilinearly at its full size (H, W)."""
-        return torch.nn.functional.interpolate(cells.float()[None, None], self.shape, mode="bilinear")[0, 0]
+        """A map (h, w) of the whole grid at its full size (H, W)."""
+        return stretch(cells, self.shape)
+
+
+def stretch(cells: torch.Tensor, shape: tuple[int, int]) -> torch.Tensor:
+    """A map (h, w), bilinearly in another shape."""
+    return torch.nn.functional.interpolate(cells.float()[None, None], shape, mode="bilinear")[0, 0]
 
 
 def forward_only(name: str) -> WhymaskError:

@@ -23,7 +23,7 @@ from whymask.masking import Fill, fill_canvas
 from whymask.models.base import Bound, Response, Target
 from whymask.models.classifier import Geometry
 from whymask.models.dialogue import FIRST, Answer, Dialogue, TokenTexts
-from whymask.models.differentiable import Differentiable, Tokens
+from whymask.models.differentiable import Differentiable, Tokens, stretch
 from whymask.models.hf import from_checkpoint
 from whymask.models.torch_module import DTYPES, device_of, dtype_of
 
@@ -225,7 +225,7 @@ class Mllm(ABC):
 
     def on_canvas(self, cells: torch.Tensor, shape: tuple[int, int]) -> torch.Tensor:
         """A map of the image tokens (rows, columns), stretched over the canvas (H, W)."""
-        return torch.nn.functional.interpolate(cells.float()[None, None], shape, mode="bilinear")[0, 0]
+        return stretch(cells, shape)
 
     def generate(self, inputs: Any, bounds: Sequence[Bound], tokens: int = 8) -> list[str]:
         """What the model answers, greedily and at most so many tokens long; the image is seen once."""

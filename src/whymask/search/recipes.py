@@ -215,8 +215,9 @@ class Recipe:
             greedy: n * (n + 1),
             phasewin: n * (n + 1) // 3,
             rank_by_logits: 0,
+            INITIALISERS["asn"][0]: 2,
         }
-        total = sum(int(costs.get(stage, 1)) for stage in self.method.stages)
+        total = sum(int(costs[stage]) for stage in self.method.stages)
         # About half a seed is kept, and Greedy need not place that again.
         return total - 2 * n * (seed // 2) if greedy in self.method.stages and len(self.method.stages) > 1 else total
 
