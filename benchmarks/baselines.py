@@ -177,7 +177,10 @@ if __name__ == "__main__":
     print(f"{len(cases)} photos bound in {time.perf_counter() - started:.0f} s", flush=True)
     ROWS.update(with_params(ROWS, options.params))
     file = options.out / "baselines.json"
-    done = json.loads(file.read_text()) if file.is_file() else {"records": {}, "memory": {}}
+    wanted = {name: getattr(options, name) for name in ("model", "regions", "device", "dtype", "params")}
+    done = json.loads(file.read_text()) if file.is_file() else {"settings": wanted, "records": {}, "memory": {}}
+    if done["settings"] != wanted:
+        sys.exit(f"{file} holds records of {done['settings']}: pass another --out.")
     records, memory = done["records"], done["memory"]
     settings = (
         f"# The methods the paper compares with\n\n`python {' '.join(sys.argv)}`\n\n"
@@ -188,9 +191,9 @@ if __name__ == "__main__":
 
     def write() -> None:
         """Everything so far, in the order of ROWS."""
-        whole = {row: records[row] for row in ROWS if len(records.get(row, [])) == len(cases)}
+        whole = {row: records[row][: len(cases)] for row in ROWS if len(records.get(row, [])) >= len(cases)}
         with atomic(file) as out:
-            out.write(json.dumps({"records": records, "memory": memory}).encode())
+            out.write(json.dumps({"settings": wanted, "records": records, "memory": memory}).encode())
         with atomic(options.out / "baselines.md") as out:
             out.write(table(whole, memory, settings).encode())
 

@@ -7,7 +7,6 @@ import platform
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -71,17 +70,12 @@ class Case:
     def __post_init__(self) -> None:
         self._index = self.bound.index(self.partition.labels)
 
-    @cached_property
-    def _pixel(self) -> Any:
-        """The pixel of every element of the inputs: for masks, each pixel is a region of its own."""
-        return self.bound.index(
-            np.arange(self.partition.labels.size, dtype=np.int32).reshape(self.partition.labels.shape)
-        )
-
     def inputs(self, rows: Rows, room: Any = None) -> Any:
         """The masked inputs (B, ...) of kept sets (B, n) or pixel masks (B, H, W), sets in the memory of `room`."""
         x, x0 = self.bound.inputs, self.bound.fill_inputs
-        return compose(rows, self._index, x, x0, room) if rows.dtype == np.bool_ else blend(rows, self._pixel, x, x0)
+        if rows.dtype == np.bool_:
+            return compose(rows, self._index, x, x0, room)
+        return blend(rows, self.bound.pixel, x, x0)
 
     def differentiable(self) -> Differentiable:
         """The image for methods that go backward, where its model can."""

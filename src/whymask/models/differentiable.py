@@ -50,13 +50,6 @@ class Differentiable:
         """(H, W) of the model's grid."""
         return self.bound.canvas.shape[:2]
 
-    @cached_property
-    def pixel(self) -> torch.Tensor:
-        """row * W + column of every element of the inputs, broadcastable to them."""
-        height, width = self.shape
-        numbers: torch.Tensor = self.bound.index(np.arange(height * width, dtype=np.int32).reshape(height, width))
-        return numbers
-
     def logit(self, inputs: torch.Tensor) -> torch.Tensor:
         """The target's logit (B,) of inputs (B, ...)."""
         return self.read(inputs)[0]
@@ -68,7 +61,7 @@ class Differentiable:
 
     def blend(self, masks: torch.Tensor, x0: torch.Tensor) -> torch.Tensor:
         """m x + (1 - m) x0 for soft masks (B, H, W) on the image plane."""
-        mixed: torch.Tensor = blend(masks, self.pixel, self.inputs, x0)
+        mixed: torch.Tensor = blend(masks, self.bound.pixel, self.inputs, x0)
         return mixed
 
     def blurred(self, radius: float) -> torch.Tensor:
@@ -86,7 +79,7 @@ class Differentiable:
         """(H, W) the sum of values, one for every element of the inputs, over the elements of each pixel."""
         height, width = self.shape
         values = values * (self.level != 0)  # what a margin adds belongs to no pixel
-        pixel, empty = self.pixel.expand_as(values), torch.zeros(height * width, device=values.device)
+        pixel, empty = self.bound.pixel.expand_as(values), torch.zeros(height * width, device=values.device)
         return empty.index_add(0, pixel.flatten(), values.float().flatten()).view(height, width)
 
     def stretched(self, cells: torch.Tensor) -> torch.Tensor:
