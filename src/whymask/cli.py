@@ -169,7 +169,7 @@ def methods(
                 "name": method.name,
                 "returns": method.returns,
                 "needs": method.needs,
-                "baseline": method.baseline,
+                "rival": method.rival,
                 "summary": method.summary,
                 "parameters": {name: plain(value) for name, value in method.parameters.items()},
             }
@@ -178,7 +178,7 @@ def methods(
         print(json.dumps({"methods": rows}, indent=2))
         return
     for rivals in (False, True):
-        group = [method for method in shown if method.baseline is rivals]
+        group = [method for method in shown if method.rival is rivals]
         if rivals and group and name is None:
             print("\nMethods the paper compares with:")
         for method in group:

@@ -84,6 +84,8 @@ class Ask:
 
 Initialiser: TypeAlias = Generator[Ask, Floats, Seed]
 Continuation: TypeAlias = Generator[Ask, Floats, Ranking]
+StageFunction: TypeAlias = Callable[..., Generator[Ask, Floats, Seed | Ranking]]
+"""Starts a stage of a recipe: problem, what the stage before it found, parameters."""
 
 
 def extend(placed: Sequence[int], live: Sequence[int], n: int) -> Bools:

@@ -6,13 +6,12 @@ A recipe is a chain of stages; each takes what the one before it returned.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import import_module
 from math import isfinite
 from numbers import Integral, Real
-from typing import Any, Literal
+from typing import Any
 
 from whymask.errors import WhymaskError, unknown
 from whymask.objective import OBJECTIVES, Floats, Objective
@@ -20,34 +19,10 @@ from whymask.search.copair import copair
 from whymask.search.greedy import greedy
 from whymask.search.order import order_inside, rank_by_logits
 from whymask.search.phasewin import phasewin
-from whymask.search.protocol import Ask, Problem, Ranking, Seed, completed
+from whymask.search.protocol import Ask, Problem, Ranking, Seed, StageFunction, completed
 from whymask.search.random_k import random_k
+from whymask.search.rivals import RIVALS, Needs, Rival, cost
 from whymask.search.trace import trace
-
-StageFunction = Callable[..., Generator[Ask, Floats, Seed | Ranking]]
-
-
-Needs = Literal["sets", "pixels", "gradients"]
-"""What a method works on: any set function, an image, or an image on a model that can be differentiated."""
-
-
-@dataclass(frozen=True)
-class Rival:
-    """A stage in `whymask.baselines`; its module is imported when the stage is first used."""
-
-    module: str
-    function: str
-    needs: Needs = "sets"
-
-    def load(self) -> StageFunction:
-        """The stage itself."""
-        stage: StageFunction = getattr(import_module(f"whymask.baselines.{self.module}"), self.function)
-        return stage
-
-    def __call__(self, problem: Problem, *found: Any, **params: Any) -> Generator[Ask, Floats, Seed | Ranking]:
-        """Start the stage."""
-        return self.load()(problem, *found, **params)
-
 
 INITIALISERS: dict[str, tuple[StageFunction, str]] = {
     "trace": (trace, "cross-entropy search for the best mask of exactly k regions"),
@@ -59,29 +34,6 @@ CONTINUATIONS: dict[str, tuple[StageFunction, str]] = {
     "greedy": (greedy, "places the best region of all that are left, one at a time"),
     "phasewin": (phasewin, "places regions from a window of the best, screening all only now and then"),
 }
-BASELINES: dict[str, tuple[StageFunction, str]] = {
-    "eagle-efficient": (Rival("eagle", "eagle_efficient"), "greedy from both ends over a short list of candidates"),
-    "lima-bidirectional": (
-        Rival("lima", "lima_bidirectional"),
-        "greedy from both ends: the best first, the worst last",
-    ),
-    "rise": (Rival("rise", "rise", "pixels"), "the mean of random smooth masks, weighted by their scores"),
-    "hsic": (Rival("hsic", "hsic", "pixels"), "how much the score depends on each cell of a grid"),
-    "occlusion": (Rival("occlusion", "occlusion"), "what the score loses without each region"),
-    "lime": (Rival("lime", "lime"), "a linear model of the score around the image"),
-    "kernelshap": (Rival("kernelshap", "kernelshap"), "the Shapley value of each region"),
-    "gradient": (Rival("gradient", "gradient", "gradients"), "the size of the gradient"),
-    "integrated-gradients": (
-        Rival("integrated_gradients", "integrated_gradients", "gradients"),
-        "gradients on the straight way from the fill",
-    ),
-    "ig2": (Rival("ig2", "ig2", "gradients"), "gradients on a path that takes the features to blurred ones"),
-    "igos++": (Rival("igos", "igos_pp", "gradients"), "a smooth mask optimised for deletion and insertion"),
-    "grad-cam": (Rival("grad_cam", "grad_cam", "gradients"), "the last feature maps, weighted by their gradients"),
-    "grad-eclip": (Rival("grad_eclip", "grad_eclip", "gradients"), "the last attention of a CLIP ViT, by gradients"),
-    "llava-cam": (Rival("llava_cam", "llava_cam", "gradients"), "a multimodal model's image tokens, by gradients"),
-}
-"""The methods the paper compares with, each a full ordering; asn, which is an initialiser, belongs to them too."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +51,7 @@ class Method:
         return next((stage.needs for stage in self.stages if isinstance(stage, Rival)), "sets")
 
     @property
-    def baseline(self) -> bool:
+    def rival(self) -> bool:
         """Whether it is here to be compared with."""
         return any(isinstance(stage, Rival) for stage in self.stages)
 
@@ -124,7 +76,7 @@ def _methods() -> dict[str, Method]:
             methods.append(Method(f"{start}+{end}", (first, order_inside, last), "ordering", summary))
     summary = "the trace mask in its internal order, then all other regions by the logits trace learned"
     methods.append(Method("trace-seed", (trace, order_inside, rank_by_logits), "ordering", summary))
-    for name, (stage, summary) in BASELINES.items():
+    for name, (stage, summary) in RIVALS.items():
         methods.append(Method(name, (stage,), "ordering", summary))
     return {method.name: method for method in methods}
 
@@ -163,20 +115,6 @@ def _check_type(name: str, value: Any, default: Any) -> None:
         raise WhymaskError(f"{name} must be {wanted}, not {value!r}.")
 
 
-def rival_cost(name: str, n: int, values: Mapping[str, Any]) -> int:
-    """About how many forwards a method the paper compares with takes on n regions; none where it goes backward."""
-    costs = {
-        "eagle-efficient": n * (n + 1) // 3,
-        "lima-bidirectional": n * (n + 2) // 2,
-        "rise": values.get("masks"),
-        "hsic": values.get("designs"),
-        "occlusion": n + 1,
-        "lime": values.get("samples"),
-        "kernelshap": values.get("samples"),
-    }
-    return int(costs.get(name) or 0)
-
-
 METHODS = _methods()
 
 
@@ -204,8 +142,8 @@ class Recipe:
     def estimate(self, n: int) -> int:
         """About how many forwards this takes on n regions; PhaseWin's number depends on the function it searches."""
         values = {**self.method.parameters, **self.params}
-        if self.name in BASELINES:
-            return rival_cost(self.name, n, values)
+        if self.name in RIVALS:
+            return cost(self.name, n, values)
         seed = int(values.get("k", 8))
         costs = {
             trace: values.get("rounds", 0) * values.get("samples", 0),
