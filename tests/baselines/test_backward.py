@@ -85,6 +85,32 @@ def test_every_backward_method_can_save_memory(name):
     assert METHODS[name].parameters["memory_saving"] is False
 
 
+@pytest.mark.parametrize("name", ["gradient", "integrated-gradients", "ig2", "igos++", "grad-cam", "asn", "rise"])
+def test_half_precision(name):
+    if "gradient" in name:
+        pytest.importorskip("captum", reason="captum is not installed: whymask[gradients]")
+    torch.manual_seed(0)
+    model = whymask.wrap(Deep(2), size=16, dtype="bf16")
+    quick = {"steps": 2, "iterations": 1, "ig_steps": 2, "masks": 10, "k": 2}
+    params = {key: value for key, value in quick.items() if key in METHODS[name].parameters}
+    assert whymask.explain(lit(1, size=16), model, method=name, regions="grid:2x2", params=params).n == 4
+
+
+def test_out_of_memory_is_a_sentence():
+    class Hungry(torch.nn.Module):
+        def forward(self, x):
+            if x.requires_grad:
+                raise torch.OutOfMemoryError("CUDA out of memory")
+            return x.mean(dim=(2, 3))
+
+    model = whymask.wrap(Hungry(), size=16)
+    with pytest.raises(WhymaskError, match="memory_saving"):
+        whymask.explain(lit(1, size=16), model, method="grad-cam", regions="grid:2x2")
+    params = {"memory_saving": True}
+    with pytest.raises(WhymaskError, match="forward method"):
+        whymask.explain(lit(1, size=16), model, method="grad-cam", regions="grid:2x2", params=params)
+
+
 @pytest.mark.skipif(not MODELS["efficientnet-lite0"].installed, reason="the weights are not installed: whymask[lite]")
 def test_the_default_model_goes_backward_on_its_torch_module():
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: whymask[onnx]")

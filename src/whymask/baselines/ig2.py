@@ -14,7 +14,7 @@ BLURS = (3.0, 7.0, 15.0, 31.0)  # standard deviations in pixels of the reference
 
 @backward
 def ig2(image: Differentiable, rng: np.random.Generator, *, steps: int = 32, step: float = 8.0) -> torch.Tensor:
-    """What each pixel adds to f_y along the path, signed, summed over channels, mean over blurred references.
+    """The size of what each pixel adds to f_y along the path, mean over blurred references.
 
     Each of `steps` steps goes down the gradient of the squared distance between the features of the image and of the
     reference, `step` grey levels long (Euclidean). Features are what the last linear layer takes in.
@@ -23,11 +23,11 @@ def ig2(image: Differentiable, rng: np.random.Generator, *, steps: int = 32, ste
     if step <= 0:
         raise WhymaskError(f"step must be positive, not {step}.")
     references = torch.stack([image.blurred(radius) for radius in BLURS])
-    return image.plane(path_integral(image, references, steps, step).mean(dim=0))
+    return image.plane(path_integral(image, references, steps, step).mean(dim=0)).abs()
 
 
 def path_integral(image: Differentiable, references: torch.Tensor, steps: int, step: float) -> torch.Tensor:
-    """(R, ...) the sum of gradient times movement, a path for each of the references (R, ...)."""
+    """(R, ...) the sum of gradient times movement, signed, a path for each of the references (R, ...)."""
     with torch.no_grad():
         _, goal = score_and_features(image, references)
     level = image.level

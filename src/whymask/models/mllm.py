@@ -198,7 +198,7 @@ class Mllm(ABC):
 
         def read(inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
             rows = [asked] * len(inputs)
-            hidden, last = self._read(self.see(inputs, shape), rows, [asked.answer.forced] * len(inputs))
+            hidden, last = self._read(self.see(inputs.to(self.dtype), shape), rows, [asked.answer.forced] * len(inputs))
             first = int(last[0]) - len(asked.answer.forced)
             logits = self.module.lm_head(hidden[:, [first + place for place in places]]).float()
             wanted = [logits[:, i, list(asked.answer.wanted[place])] for i, place in enumerate(places)]

@@ -99,7 +99,7 @@ class TorchClassifier(Classifier):
         """The image for methods that go backward, in the module's own precision."""
 
         def read(inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-            return self.evidence(self.module(inputs).float(), [self.wanted(bound)] * len(inputs))
+            return self.evidence(self.module(inputs.to(self.dtype)).float(), [self.wanted(bound)] * len(inputs))
 
         return Differentiable(bound, self.module, read, self.encode)
 
