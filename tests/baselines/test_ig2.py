@@ -36,6 +36,8 @@ def test_a_recipe():
     (result,) = every_pixel(image, model).search(Recipe("ig2", {"steps": 4}))
     assert result.map.shape == (32, 32)
     assert result.ledger.mec == 0
+    (saved,) = every_pixel(image, model).search(Recipe("ig2", {"steps": 4, "memory_saving": True}))
+    np.testing.assert_allclose(saved.map, result.map, rtol=1e-3, atol=1e-9)
 
 
 def test_a_model_without_features_is_refused():

@@ -46,9 +46,9 @@ def candidates(
     """Outputs that could be looked at, the last first; for tokens with the grid of their patches."""
     norms = [output for part, output in outputs if "Norm" in type(part).__name__ and output.ndim == 3]
     tokens = [(output, grid) for output in reversed(norms) if (grid := patch_grid(output.shape[1], shape))]
-    if tokens:
-        return list(tokens)
-    return [(output, None) for _, output in reversed(outputs) if output.ndim == 4 and min(output.shape[2:]) > 1]
+    return list(tokens) or [
+        (output, None) for _, output in reversed(outputs) if output.ndim == 4 and min(output.shape[2:]) > 1
+    ]
 
 
 def as_maps(output: torch.Tensor, grid: tuple[int, int] | None) -> torch.Tensor:
@@ -63,11 +63,9 @@ def patch_grid(tokens: int, shape: tuple[int, int]) -> tuple[int, int] | None:
     for special in range(min(SPECIAL + 1, tokens)):
         patches = tokens - special
         rows = round((patches * shape[0] / shape[1]) ** 0.5)
-        if (
-            rows
-            and patches % rows == 0
-            and abs(rows * shape[1] / (patches // rows * shape[0]) - 1) < 0.1
-            and patches > 1
-        ):
-            return rows, patches // rows
+        if patches < 2 or not rows or patches % rows:
+            continue
+        columns = patches // rows
+        if abs(rows * shape[1] / (columns * shape[0]) - 1) < 0.1:  # cells that are nearly square
+            return rows, columns
     return None

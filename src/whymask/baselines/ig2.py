@@ -23,7 +23,8 @@ def ig2(image: Differentiable, rng: np.random.Generator, *, steps: int = 32, ste
     if step <= 0:
         raise WhymaskError(f"step must be positive, not {step}.")
     references = torch.stack([image.blurred(radius) for radius in BLURS])
-    return image.plane(path_integral(image, references, steps, step).mean(dim=0)).abs()
+    paths = [path_integral(image, some, steps, step) for some in torch.split(references, image.at_once)]
+    return image.plane(torch.cat(paths).mean(dim=0)).abs()
 
 
 def path_integral(image: Differentiable, references: torch.Tensor, steps: int, step: float) -> torch.Tensor:
