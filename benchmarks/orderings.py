@@ -29,12 +29,12 @@ PAIRS = [(recipe, "greedy") for recipe in RECIPES[1:]] + [
 COLUMNS = {"insertion_auc": "Ins", "deletion_auc": "Del", "best@30": "@30", "best@50": "@50", "high": "High"}
 
 
-def correct_cases(photos: Path, model, count: int) -> list[Case]:
+def correct_cases(photos: Path, model, count: int, regions: str = "slico:64") -> list[Case]:
     """Cases of the first `count` photos, in a shuffled order, that the model classifies right."""
     files = sorted(photos.glob("n*.jpg"))
     chosen = []
     for i in np.random.default_rng(0).permutation(len(files)):
-        case = Case.of(files[i], model)
+        case = Case.of(files[i], model, regions=regions)
         if case.bound.target.index == 2 * i:
             chosen.append(case)
         if len(chosen) == count:

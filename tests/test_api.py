@@ -137,14 +137,16 @@ def test_an_interrupted_write_leaves_no_file(tmp_path):
 
 
 def test_provenance_says_how_to_get_it_again():
-    first = explain(seed=3, fill="blur", resize="squash", method="trace", method="trace", params={"rounds": 2}, batch_size=5)
+    first = explain(seed=3, fill="blur", resize="squash", method="trace", params={"rounds": 2}, batch_size=5)
     how = first.provenance
     assert (how["method"], how["seed"], how["fill"], how["resize"]) == ("trace", 3, "blur", "squash")
     assert (how["batch_size"], how["device"], how["dtype"], how["regions"]) == (5, "cpu", "fp32", "grid:4x4")
     assert how["parameters"]["rounds"] == 2
     assert how["parameters"]["k"] == 4
     assert how["versions"]["whymask"] == whymask.__version__
-    again = explain(seed=how["seed"], fill=how["fill"], resize=how["resize"], params=how["parameters"])
+    again = explain(
+        seed=how["seed"], fill=how["fill"], resize=how["resize"], method=how["method"], params=how["parameters"]
+    )
     assert again.regions == first.regions
     assert explain(budget=40).provenance["budget"] == 40
     odd = explain(method="greedy", k=None, params={"objective": Objective(0.3)})

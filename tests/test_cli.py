@@ -32,16 +32,31 @@ def test_methods():
     listed = json.loads(whymask_command("methods", "--json").stdout)["methods"]
     assert [method["name"] for method in listed] == list(METHODS)
     assert next(m for m in listed if m["name"] == "trace")["parameters"]["k"] == 8
-    printed = whymask_command("methods").stdout
-    listed, more = printed.split("\n\n")
-    assert all(line.split()[0] in METHODS for line in listed.splitlines())
+    own, rivals = whymask_command("methods").stdout.split("\nMethods the paper compares with:\n")
+    rivals, more = rivals.split("\n\n")
+    names = [[line.split()[0] for line in group.splitlines()] for group in (own, rivals)]
+    assert set(names[0] + names[1]) <= set(METHODS)
+    assert {"trace", "greedy", "discs+swap", "smallest"} <= set(names[0])
+    assert {"rise", "grad-cam", "asn"} <= set(names[1])
     assert "The default is discs+swap." in more
+    assert next(m for m in listed if m["name"] == "rise")["needs"] == "pixels"
 
 
 def test_one_method_with_its_parameters():
     printed = whymask_command("methods", "trace").stdout
     assert "rounds             5" in printed
     assert whymask_command("methods", "trece").stderr == "whymask: unknown method 'trece'; did you mean 'trace'?\n"
+
+
+def test_a_rival_with_its_parameters():
+    assert whymask_command("methods", "rise").stdout.splitlines()[1:] == [
+        "  masks              1000",
+        "  grid               16",
+        "  keep               0.5",
+    ]
+    printed = whymask_command("methods", "ig2").stdout
+    assert "(needs gradients)" in printed
+    assert "  memory_saving      False" in printed
 
 
 def test_version():
@@ -86,6 +101,20 @@ def test_explain_a_photo(tmp_path):
     assert evidence.area < 0.15
     files = [file.name for file in (tmp_path / "out").iterdir()]
     assert sorted(files) == [f"camera-discs+swap{n}.{kind}" for n in ("-2", "") for kind in ("npz", "png")]
+
+
+@lite
+@pytest.mark.parametrize(("method", "forwards"), [("occlusion", 17), ("hsic", 50), ("grad-cam", 0)])
+def test_rivals_explain_a_photo_too(tmp_path, method, forwards):
+    answer = whymask_command(
+        "explain", CAMERA, "--method", method, "--regions", "grid:4x4", "--budget", "60", "--out", str(tmp_path),
+        "--json", "--quiet",
+    )  # fmt: skip
+    assert answer.returncode == 0, answer.stderr
+    report = json.loads(answer.stdout)
+    assert sorted(report["order"]) == list(range(16))
+    assert report["ledger"]["mec"] == forwards
+    assert 0 < report["curves"]["insertion_auc"] < 1
 
 
 @lite

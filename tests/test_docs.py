@@ -63,7 +63,8 @@ def test_links_lead_somewhere(page):
         assert target.startswith("http") or (page.parent / target).exists(), target
 
 
-def test_a_benchmark_without_its_photos_is_skipped(tmp_path):
-    command = [sys.executable, str(ROOT / "benchmarks" / "orderings.py"), "--photos", "no-such-folder"]
+@pytest.mark.parametrize("script", ["orderings.py", "baselines.py"])
+def test_a_benchmark_without_its_photos_is_skipped(tmp_path, script):
+    command = [sys.executable, str(ROOT / "benchmarks" / script), "--photos", "no-such-folder"]
     answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert answer.stdout == "skipped: there is no folder no-such-folder.\n"

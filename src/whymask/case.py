@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -17,16 +17,19 @@ import whymask
 from whymask.batching import Batching, is_out_of_memory
 from whymask.errors import WhymaskError, whole
 from whymask.imaging import ImageSource, Resize
-from whymask.masking import Fill, compose, fill_name, stack
+from whymask.masking import Fill, blend, compose, fill_name, stack
 from whymask.memory import PeakMemory
 from whymask.metrics.curves import Curves
 from whymask.models.base import Bound, Model
-from whymask.objective import SUFF_NECC, SUFFICIENCY, Bools, Floats, Ledger, Objective, Oracle, pack
+from whymask.objective import SUFF_NECC, SUFFICIENCY, Bools, Floats, Ledger, Objective, Oracle, Rows, pack
 from whymask.partition import Partition, Regions, partition
 from whymask.results import EvidenceMask, Ordering, Scene, viewable
 from whymask.search.driver import Part, Progress, RespondMany, Search, SearchResult, drive, in_batches
 from whymask.search.protocol import Problem, completed
 from whymask.search.recipes import Recipe, plain
+
+if TYPE_CHECKING:
+    from whymask.models.differentiable import Differentiable
 
 
 @dataclass
@@ -67,9 +70,22 @@ class Case:
     def __post_init__(self) -> None:
         self._index = self.bound.index(self.partition.labels)
 
-    def inputs(self, rows: Bools, room: Any = None) -> Any:
-        """The masked inputs (B, ...) of kept sets (B, n), in the memory of `room` where that is given."""
-        return compose(rows, self._index, self.bound.inputs, self.bound.fill_inputs, room)
+    def inputs(self, rows: Rows, room: Any = None) -> Any:
+        """The masked inputs (B, ...) of kept sets (B, n) or pixel masks (B, H, W), sets in the memory of `room`."""
+        x, x0 = self.bound.inputs, self.bound.fill_inputs
+        if rows.dtype == np.bool_:
+            return compose(rows, self._index, x, x0, room)
+        return blend(rows, self.bound.pixel, x, x0)
+
+    def differentiable(self) -> Differentiable:
+        """The image for methods that go backward, where its model can."""
+        from whymask.models.differentiable import forward_only
+
+        offer = getattr(self.model, "differentiable", None)
+        if offer is None:
+            raise forward_only(self.model.name)
+        image: Differentiable = offer(self.bound)
+        return image
 
     def ask(self, rows: Bools, objective: Objective = SUFFICIENCY) -> tuple[Floats, int]:
         """Responses (sides, B) outside a search, and how many images had to be sent for them."""
@@ -82,7 +98,10 @@ class Case:
     def problem(self, seed: int) -> Problem:
         """What a search may know of this case; its random choices depend on the seed and the picture."""
         picture = int.from_bytes(hashlib.sha256(self.bound.canvas.tobytes()).digest()[:8])
-        return Problem(self.partition.n, (seed, picture), self.partition.centroids, self.partition.areas)
+        parts = self.partition
+        return Problem(
+            parts.n, (seed, picture), parts.centroids, parts.areas, parts.labels, differentiable=self.differentiable
+        )
 
     def search(
         self,
@@ -140,7 +159,9 @@ class Case:
             order = tuple(found.order.tolist())
             kept = 0 if seed is None else seed.kept
             regions = () if seed is None else completed(seed).order[: int(seed.mask.sum())]
-            return Ordering(scene, ledger, provenance, found.complete, order=order, seed_regions=regions, kept=kept)
+            return Ordering(
+                scene, ledger, provenance, found.complete, order=order, seed_regions=regions, kept=kept, map=found.map
+            )
         assert seed is not None
         first = EvidenceMask(
             scene,
@@ -171,6 +192,7 @@ class Case:
         parameters = recipe.method.parameters | dict(recipe.params)
         return {
             "method": recipe.name,
+            "needs": recipe.method.needs,
             "parameters": {name: plain(value) for name, value in parameters.items()},
             "seed": seed,
             "model": self.model.name,

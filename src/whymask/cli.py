@@ -174,12 +174,14 @@ def methods(
 
     shown = list(METHODS.values()) if name is None else [Recipe(name).method]
     if name is None and not as_json:
-        shown = [method for method in shown if "+" not in method.name or method.name == METHOD]
+        shown = [method for method in shown if "+" not in method.name.removesuffix("++") or method.name == METHOD]
     if as_json:
         rows = [
             {
                 "name": method.name,
                 "returns": method.returns,
+                "needs": method.needs,
+                "rival": method.rival,
                 "summary": method.summary,
                 "parameters": {name: plain(value) for name, value in method.parameters.items()},
             }
@@ -187,8 +189,13 @@ def methods(
         ]
         print(json.dumps({"methods": rows}, indent=2))
         return
-    for method in shown:
-        print(f"{method.name:20} {method.returns:9} {method.summary}")
+    for rivals in (False, True):
+        group = [method for method in shown if method.rival is rivals]
+        if rivals and group and name is None:
+            print("\nMethods the paper compares with:")
+        for method in group:
+            backward = " (needs gradients)" if method.needs == "gradients" else ""
+            print(f"{method.name:20} {method.returns:9} {method.summary}{backward}")
     if name is not None:
         for parameter, value in shown[0].parameters.items():
             print(f"  {parameter:18} {plain(value)}")

@@ -12,7 +12,7 @@ from PIL import Image, ImageColor, ImageFilter
 
 from whymask.errors import WhymaskError, unknown
 from whymask.imaging import Canvas, ImageSource, load_image
-from whymask.objective import Bools
+from whymask.objective import Bools, Masks
 
 Fill: TypeAlias = str | tuple[int, int, int] | ImageSource
 """A name in FILLS, a colour ("#80b0ff", "red", (r, g, b)) or an image."""
@@ -95,6 +95,29 @@ def compose(rows: Bools, index: Any, x: Any, x0: Any, room: Any = None) -> Any:
     x, x0, kind = x.view(word), x0.view(word), x.dtype
     composed = torch.bitwise_and(kept, x ^ x0, out=None if out is None else out.view(word))
     return composed.bitwise_xor_(x0).view(kind)
+
+
+def blend(masks: Masks | Any, pixel: Any, x: Any, x0: Any) -> Any:
+    """The inputs m x + (1 - m) x0 of a batch of soft pixel masks, on the device where `x` lives.
+
+    Args:
+        masks: (B, H, W) in [0, 1], an array or a tensor (through which gradients flow).
+        pixel: row * W + column of every element of `x`, broadcastable to it.
+        x: the image in the model's own input layout, an array or a tensor.
+        x0: the fill, of the same shape.
+
+    Returns:
+        (B, *x.shape); where masks are 0 or 1 the same bits as `compose`. Whole numbers are rounded, not cut off.
+    """
+    if isinstance(x, np.ndarray):
+        kept = masks.reshape(len(masks), -1)[:, pixel]
+        mixed = kept * x + (1 - kept) * x0
+        return (np.rint(mixed) if x.dtype.kind in "iu" else mixed).astype(x.dtype)
+    import torch
+
+    flat = torch.as_tensor(masks, device=x.device).flatten(1)
+    kept = flat.index_select(1, pixel.flatten()).view(len(flat), *pixel.shape)
+    return torch.lerp(x0, x, kept.to(x.dtype))
 
 
 def stack(batches: Sequence[Any]) -> Any:

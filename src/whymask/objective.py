@@ -6,6 +6,7 @@ that keeps S, necessity the one to the image that keeps everything else.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -17,6 +18,9 @@ from whymask.errors import WhymaskError, unknown
 
 Bools: TypeAlias = NDArray[np.bool_]
 Floats: TypeAlias = NDArray[np.float64]
+Masks: TypeAlias = NDArray[np.float32]
+Rows: TypeAlias = NDArray[Any]
+"""Kept sets (B, n), or pixel masks (B, H, W) in [0, 1] that show 1 - m of the fill: each row is one masked image."""
 Stage = Literal["init", "order", "continue", "probe"]
 Side = Literal["suff", "necc"]
 APART: tuple[Stage, ...] = ("probe",)
@@ -59,9 +63,9 @@ class Objective:
             return ("suff",)
         return ("necc",) if self.alpha == 0 else ("suff", "necc")
 
-    def images(self, rows: Bools) -> Bools:
-        """The kept sets (sides, B, n) whose responses F of `rows` (B, n) needs."""
-        return np.stack([rows if side == "suff" else ~rows for side in self.sides])
+    def images(self, rows: Rows) -> Rows:
+        """The images (sides, B, ...) whose responses F of `rows` (B, ...) needs."""
+        return np.stack([rows if side == "suff" else complement(rows) for side in self.sides])
 
     def combine(self, responses: Floats) -> Floats:
         """F (B,) from the responses (sides, B)."""
@@ -141,7 +145,7 @@ class Question:
     stage: Stage
     keys: list[bytes]  # packed bits of every image F needs, all of one side, then all of the next
     fresh: tuple[int, ...]  # by side, how many of them this search asks for the first time
-    send: Bools  # (m, n) images that need a forward
+    send: Rows  # (m, ...) images that need a forward
     send_keys: list[bytes]
 
 
@@ -203,9 +207,9 @@ class Oracle:
         self.archive = Archive()
         self.ledger = Ledger()
 
-    def open(self, rows: Bools, objective: Objective, stage: Stage) -> Question:
-        """Work out what F of `rows` (B, n) still needs."""
-        images = objective.images(rows).reshape(-1, rows.shape[1])
+    def open(self, rows: Rows, objective: Objective, stage: Stage) -> Question:
+        """Work out what F of `rows` (B, ...) still needs."""
+        images = objective.images(rows).reshape(-1, *rows.shape[1:])
         keys = pack(images)
         new: set[bytes] = set()
         fresh = []
@@ -224,15 +228,23 @@ class Oracle:
         self.known.update(zip(question.send_keys, responses.tolist(), strict=True))
         new = [key for key in dict.fromkeys(question.keys) if key not in self.asked]
         self.asked.update(new)
-        self.archive.add(new, [self.known[key] for key in new], question.send.shape[1])
+        if question.send.dtype == np.bool_:  # of pixel masks there is nothing to say about regions
+            self.archive.add(new, [self.known[key] for key in new], question.send.shape[1])
         sides = question.objective.sides
         for side, fresh in zip(sides, question.fresh, strict=True):
             self.ledger.add(question.stage, side, len(question.keys) // len(sides), fresh)
         return question.objective.combine(np.array([self.known[key] for key in question.keys]).reshape(len(sides), -1))
 
 
-def pack(rows: Bools) -> list[bytes]:
-    """The packed bits of each row of (B, n): the identity of a set within one search."""
+def complement(rows: Rows) -> Rows:
+    """The images that show what `rows` hide."""
+    return ~rows if rows.dtype == np.bool_ else 1 - rows
+
+
+def pack(rows: Rows) -> list[bytes]:
+    """The identity of each row within one search: the packed bits of a set, a hash of a pixel mask."""
+    if rows.dtype != np.bool_:
+        return [b"mask" + hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in rows]
     packed = np.packbits(rows, axis=1)
     keys: list[bytes] = packed.view(f"V{packed.shape[1]}").ravel().tolist()
     return keys

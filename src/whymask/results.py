@@ -79,6 +79,8 @@ class Explanation:
             "fill": scene.fill,
             "labels": scene.partition.labels,
         }
+        if isinstance(self, Ordering) and self.map is not None:
+            arrays["map"] = self.map
         header = json.dumps(self.as_dict())
         with atomic(target) as file:
             np.savez_compressed(file, header=np.array(header), **arrays)
@@ -91,6 +93,7 @@ class Explanation:
             with np.load(path, allow_pickle=False) as stored:
                 header = json.loads(str(stored["header"]))
                 arrays = {name: stored[name] for name in ("photo", "canvas", "fill", "labels")}
+                optional = {name: stored[name] for name in ("map",) if name in stored}
                 schema = header["schema"]
         except FileNotFoundError:
             raise WhymaskError(f"there is no file {path}.") from None
@@ -116,7 +119,7 @@ class Explanation:
             "complete": header["complete"],
         }
         kinds: dict[str, type[EvidenceMask | Ordering]] = {"mask": EvidenceMask, "ordering": Ordering}
-        return kinds[header["kind"]]._restore(header, common)
+        return kinds[header["kind"]]._restore(header, common | optional)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON, without the pixels."""
@@ -149,7 +152,8 @@ class Explanation:
         seconds = self.provenance.get("seconds")
         time = "" if seconds is None else f" in {seconds:.1f} s"
         stopped = "" if self.complete else " The budget ended the search early."
-        return f"It took {self.ledger}{time}.{stopped}"
+        backward = "backward passes and " if self.provenance.get("needs") == "gradients" else ""
+        return f"It took {backward}{self.ledger}{time}.{stopped}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,6 +278,7 @@ class Ordering(Explanation):
     order: tuple[int, ...]
     seed_regions: tuple[int, ...]  # the initialiser's mask it grew from, as far as known in internal order, or empty
     kept: int  # how many of them were placed first (Eq. 5)
+    map: Floats | None = None  # (H, W) the importance of every pixel, by methods that have one
 
     kind: ClassVar[str] = "ordering"
 
@@ -289,7 +294,7 @@ class Ordering(Explanation):
         return np.cumsum(self.scene.partition.areas[list(self.order)])
 
     def heatmap(self) -> Floats:
-        """(H, W) from 1 on the first region down to 1/n on the last: rank, not magnitude."""
+        """(H, W) from 1 on the first region down to 1/n on the last: rank, not magnitude (which is in `map`)."""
         value = np.empty(self.n)
         value[list(self.order)] = 1 - np.arange(self.n) / self.n
         return value[self.scene.partition.labels]

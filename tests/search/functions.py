@@ -4,9 +4,10 @@ from itertools import combinations
 
 import numpy as np
 
-from whymask.search import Problem
+from whymask.search import METHODS, Problem
 
 N = 64
+ON_SETS = [name for name, method in METHODS.items() if method.needs == "sets"]
 
 
 def sigmoid(x):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -46,6 +47,12 @@ class Bound(ABC):
     @abstractmethod
     def index(self, labels: NDArray[np.int32]) -> Any:
         """The region of every element of `inputs` (broadcastable), for a label map (H, W)."""
+
+    @cached_property
+    def pixel(self) -> Any:
+        """row * W + column of every element of `inputs`: each pixel as a region of its own."""
+        height, width = self.canvas.shape[:2]
+        return self.index(np.arange(height * width, dtype=np.int32).reshape(height, width))
 
 
 @dataclass(frozen=True, eq=False)

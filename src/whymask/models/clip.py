@@ -77,21 +77,32 @@ class ClipZeroShot(TorchClassifier):
 
     def respond(self, inputs: Any, bounds: Sequence[Bound]) -> Response:
         """Scores of the bounds' targets."""
-        targets = [bound.target for bound in bounds]
-        return self.score(inputs, [t.index if t.index >= 0 else self._free_text(t.label) for t in targets])
+        return self.score(inputs, [self.wanted(bound) for bound in bounds])
 
     def score(self, inputs: Any, targets: Sequence[int]) -> Response:
         """Probabilities over the classes, and over the image's own free text where the target is one."""
         features = self.logits(inputs).float()
-        features = features / features.norm(dim=1, keepdim=True)
-        wanted = torch.tensor(targets, device=self.device)
-        own = self.scale * (features * self.texts[wanted]).sum(dim=1)
-        logits = self.scale * features @ self.texts[: len(self.labels)].T
-        total = torch.logsumexp(logits, dim=1)
-        total = torch.where(wanted >= len(self.labels), torch.logaddexp(total, own), total)
-        return Response((own - total).exp().clamp(max=1).double().cpu().numpy(), logits.argmax(dim=1).cpu().numpy())
+        own, total = self.evidence(features, targets)
+        top = self._similar(features).argmax(dim=1)
+        return Response((own - total).exp().clamp(max=1).double().cpu().numpy(), top.cpu().numpy())
 
-    def _free_text(self, text: str) -> int:
+    def evidence(self, outputs: torch.Tensor, targets: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
+        """As every torch classifier, from image features."""
+        wanted = torch.tensor(targets, device=self.device)
+        own = self.scale * (outputs / outputs.norm(dim=1, keepdim=True) * self.texts[wanted]).sum(dim=1)
+        total = torch.logsumexp(self._similar(outputs), dim=1)
+        return own, torch.where(wanted >= len(self.labels), torch.logaddexp(total, own), total)
+
+    def _similar(self, features: torch.Tensor) -> torch.Tensor:
+        """scale * cos(image, class text), (B, classes)."""
+        unit: torch.Tensor = features / features.norm(dim=1, keepdim=True)
+        return self.scale * unit @ self.texts[: len(self.labels)].T
+
+    def wanted(self, bound: Bound) -> int:
+        """The row of the text that is explained; a free one is embedded when it is first asked for."""
+        text = bound.target.label
+        if bound.target.index >= 0:
+            return bound.target.index
         if text not in self._free:
             row = torch.from_numpy(_unit(self._embed([text]))).to(self.device)
             self._free[text] = len(self.texts)

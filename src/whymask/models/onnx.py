@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 
 from whymask.errors import WhymaskError
 from whymask.imaging import Canvas, CentreCrop
-from whymask.models.base import Response
+from whymask.models.base import Bound, Response
 from whymask.models.classifier import Classifier
+from whymask.models.differentiable import Differentiable, forward_only
 from whymask.models.packages import cache_folder, optional
+from whymask.models.torch_module import TorchClassifier
 from whymask.results import atomic
 
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
@@ -42,6 +44,7 @@ class OnnxClassifier(Classifier):
         aliases: Mapping[str, int] | None = None,
         name: str | None = None,
         device: str = "cpu",
+        source: TorchClassifier | None = None,
     ) -> None:
         runtime = optional("onnxruntime")
         if runtime is None:
@@ -63,6 +66,7 @@ class OnnxClassifier(Classifier):
             raise WhymaskError(f"{path} cannot be loaded by onnxruntime: {str(error).splitlines()[0]}") from None
         self.name, self.fingerprint = name or path.name, hashlib.sha256(content).hexdigest()[:16]
         self.aliases = dict(aliases or {})
+        self.source = source  # the module the file was made from
         self.channels_first, self.output = layout == "NCHW", output
         self.geometry = CentreCrop(size, share=crop)
         self.mean, self.std = np.asarray(mean, dtype=np.float32), np.asarray(std, dtype=np.float32)
@@ -88,6 +92,12 @@ class OnnxClassifier(Classifier):
             values = np.exp(values - values.max(axis=1, keepdims=True))
             values /= values.sum(axis=1, keepdims=True)
         return Response(values[np.arange(len(values)), list(targets)], values.argmax(axis=1))
+
+    def differentiable(self, bound: Bound) -> Differentiable:
+        """The image for methods that go backward: on the module the file was made from, where that is known."""
+        if self.source is None:
+            raise forward_only(self.name)
+        return self.source.differentiable(bound)
 
     def _run(self, inputs: torch.Tensor) -> NDArray[Any]:
         try:

@@ -61,6 +61,8 @@ class Patches:
 class Qwen25VL(Mllm):
     """Inputs are rows of patches (patches, channels * frames, pixels), in the order of the image processor."""
 
+    cam_depth = 32 / 36
+
     def __init__(
         self,
         module: Any,
@@ -113,6 +115,10 @@ class Qwen25VL(Mllm):
         rest = torch.arange(length - before - rows * columns) + before + max(rows, columns)
         texts = torch.arange(before).expand(3, -1), rest.expand(3, -1)
         return torch.cat([texts[0], image, texts[1]], dim=1)[:, None].to(self.device)
+
+    def token_grid(self, shape: tuple[int, int]) -> tuple[int, int]:
+        """Patches are merged before the language model reads them."""
+        return shape[0] // (self.patch * self.merge), shape[1] // (self.patch * self.merge)
 
     def layers(self) -> list[torch.nn.Module]:
         """The decoder's; the tower's blocks are compiled as one function."""

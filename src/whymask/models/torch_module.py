@@ -12,8 +12,9 @@ import torch
 
 from whymask.errors import WhymaskError, unknown
 from whymask.imaging import Canvas, CentreCrop
-from whymask.models.base import Response
+from whymask.models.base import Bound, Response
 from whymask.models.classifier import Classifier, Geometry
+from whymask.models.differentiable import Differentiable
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
@@ -93,6 +94,23 @@ class TorchClassifier(Classifier):
             inputs = inputs.contiguous(memory_format=torch.channels_last)
             logits: torch.Tensor = self.replays(inputs) if pads else self.module(inputs)
             return logits[:count]
+
+    def differentiable(self, bound: Bound) -> Differentiable:
+        """The image for methods that go backward, in the module's own precision."""
+
+        def read(inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return self.evidence(self.module(inputs.to(self.dtype)).float(), [self.wanted(bound)] * len(inputs))
+
+        return Differentiable(bound, self.module, read, self.encode)
+
+    def wanted(self, bound: Bound) -> int:
+        """The row of the answer that is explained."""
+        return bound.target.index
+
+    def evidence(self, outputs: torch.Tensor, targets: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
+        """The targets' logits (B,) and the log of the sum of exp over all logits (B,), from the module's outputs."""
+        own = outputs.gather(1, torch.tensor(targets, device=outputs.device)[:, None])[:, 0]
+        return own, outputs.logsumexp(dim=1)
 
 
 class CudaReplays:

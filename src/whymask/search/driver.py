@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from whymask.errors import WhymaskError, whole
-from whymask.objective import Bools, Floats, Ledger, Oracle, Question
+from whymask.objective import Bools, Floats, Ledger, Oracle, Question, Rows
 from whymask.search.protocol import Ask, Problem, Ranking, Seed
 from whymask.search.recipes import Recipe
 
@@ -23,8 +23,8 @@ ROUNDING = 1e-6  # a sum of probabilities may miss 0 or 1 by this much
 Respond: TypeAlias = Callable[[Bools], ArrayLike]
 """Kept sets (B, n) of one search -> responses (B,) in [0, 1]."""
 
-Part: TypeAlias = tuple[int, Bools]
-"""The number of a search and kept sets (B, n) of it."""
+Part: TypeAlias = tuple[int, Rows]
+"""The number of a search and masked images of it: kept sets (B, n) or pixel masks (B, H, W)."""
 
 BatchSize: TypeAlias = int | Callable[[], int] | None
 """The most images in one batch: a number, a function that is asked before each batch, or no limit."""
@@ -42,6 +42,7 @@ class SearchResult:
     mask: Bools | None  # (n,) the evidence mask, or the mask of the seed an ordering grew from
     score: float | None  # F(mask) by the initialiser's objective
     seed: Seed | None
+    map: Floats | None  # (H, W) the importance of every pixel, by methods that have one
     ledger: Ledger
     complete: bool  # False when the budget ended the search early
     frontier: dict[int, float] = field(
@@ -117,6 +118,7 @@ class Search:
             mask=None if seed is None else seed.mask,
             score=None if seed is None else seed.score,
             seed=seed,
+            map=found.map if isinstance(found, Ranking) else None,
             ledger=Ledger(dict(self.oracle.ledger.entries)),
             complete=complete,
             frontier={} if isinstance(found, Ranking) else self.oracle.archive.frontier(2 * int(found.mask.sum())),

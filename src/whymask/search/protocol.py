@@ -1,19 +1,24 @@
 """What searches and the driver say to each other.
 
 A search is a generator: it yields an `Ask`, receives F of the asked sets as float64 (B,), and returns a
-`Seed` (an initialiser) or a `Ranking` (a full search). It sees no model, image, device or progress bar.
+`Seed` (an initialiser) or a `Ranking` (a full search). It sees no model, image, device or progress bar, unless it is a
+rival method that goes backward and takes them from `Problem.differentiable`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from whymask.errors import WhymaskError, whole
-from whymask.objective import Archive, Bools, Floats, Objective, Stage
+from whymask.objective import Archive, Bools, Floats, Objective, Rows, Stage
+
+if TYPE_CHECKING:
+    from whymask.models.differentiable import Differentiable
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +29,8 @@ class Problem:
     seed: int | tuple[int, ...] = 0
     centroids: Floats | None = None  # (n, 2) as (x / W, y / H)
     areas: Floats | None = None  # (n,) shares of the image; equal shares when not given
+    labels: NDArray[np.int32] | None = None  # (H, W) the region of every pixel, for methods that mask pixels
+    differentiable: Callable[[], Differentiable] | None = None  # the image and its model, for methods that go backward
     archive: Archive = field(default_factory=Archive)  # everything this search has asked for, kept by its driver
 
     def __post_init__(self) -> None:
@@ -66,13 +73,14 @@ class Ranking:
 
     order: tuple[int, ...]
     seed: Seed | None = None
+    map: Floats | None = None  # (H, W) the importance of every pixel, by methods that have one
 
 
 @dataclass(frozen=True, eq=False)
 class Ask:
-    """A batch of candidate sets (B, n), what to score them by, and what to return if the search ends here."""
+    """A batch of masked images, what to score them by, and what to return if the search ends here."""
 
-    rows: Bools
+    rows: Rows  # kept sets (B, n), or pixel masks (B, H, W)
     objective: Objective
     stage: Stage
     best: Seed | Ranking
@@ -80,6 +88,8 @@ class Ask:
 
 Initialiser: TypeAlias = Generator[Ask, Floats, Seed]
 Continuation: TypeAlias = Generator[Ask, Floats, Ranking]
+StageFunction: TypeAlias = Callable[..., Generator[Ask, Floats, Seed | Ranking]]
+"""Starts a stage of a recipe: problem, what the stage before it found, parameters."""
 
 
 def mask_of(regions: Sequence[int], n: int) -> Bools:

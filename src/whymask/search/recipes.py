@@ -6,7 +6,7 @@ A recipe is a chain of stages; each takes what the one before it returned.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from math import isfinite
@@ -23,13 +23,12 @@ from whymask.search.lean import lean
 from whymask.search.order import order_inside, rank_by_logits
 from whymask.search.others import others
 from whymask.search.phasewin import phasewin
-from whymask.search.protocol import Ask, Problem, Ranking, Seed, completed
+from whymask.search.protocol import Ask, Problem, Ranking, Seed, StageFunction, completed
 from whymask.search.random_k import random_k
+from whymask.search.rivals import RIVALS, Needs, Rival, cost
 from whymask.search.smallest import smallest
 from whymask.search.swap import swap
 from whymask.search.trace import trace
-
-StageFunction = Callable[..., Generator[Ask, Floats, Seed | Ranking]]
 
 INITIALISERS: dict[str, tuple[StageFunction, str]] = {
     "trace": (trace, "cross-entropy search for the best mask of exactly k regions"),
@@ -37,6 +36,7 @@ INITIALISERS: dict[str, tuple[StageFunction, str]] = {
     "discs": (discs, "the best of a few compact masks of k regions, spread over the image"),
     "greedy-k": (greedy_k, "a mask grown one region at a time: the control at equal cost"),
     "random-k": (random_k, "k regions drawn blindly: the control"),
+    "asn": (Rival("asn", "asn", "gradients"), "a relaxed mask, optimised and hardened"),
 }
 CONTINUATIONS: dict[str, tuple[StageFunction, str]] = {
     "greedy": (greedy, "places the best region of all that are left, one at a time"),
@@ -53,6 +53,16 @@ class Method:
     stages: tuple[StageFunction, ...]
     returns: str  # "mask" or "ordering"
     summary: str
+
+    @property
+    def needs(self) -> Needs:
+        """What it works on; forwards are not the whole cost of a method that needs gradients."""
+        return next((stage.needs for stage in self.stages if isinstance(stage, Rival)), "sets")
+
+    @property
+    def rival(self) -> bool:
+        """Whether it is here to be compared with."""
+        return any(isinstance(stage, Rival) for stage in self.stages)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -83,13 +93,16 @@ def _methods() -> dict[str, Method]:
             methods.append(Method(f"{start}+{end}", (*first, order_inside, last), "ordering", summary))
     summary = "the trace mask in its internal order, then all other regions by the logits trace learned"
     methods.append(Method("trace-seed", (trace, order_inside, rank_by_logits), "ordering", summary))
+    for name, (stage, summary) in RIVALS.items():
+        methods.append(Method(name, (stage,), "ordering", summary))
     return {method.name: method for method in methods}
 
 
 @cache
 def keywords(stage: StageFunction) -> dict[str, Any]:
     """The parameters a stage takes and their defaults; a name that two stages share has one value for both."""
-    parameters = inspect.signature(stage).parameters.values()
+    loaded = stage.load() if isinstance(stage, Rival) else stage
+    parameters = inspect.signature(loaded).parameters.values()
     return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
 
 
@@ -146,6 +159,8 @@ class Recipe:
     def estimate(self, n: int) -> int:
         """About how many forwards this takes on n regions; PhaseWin's number depends on the function it searches."""
         values = {**self.method.parameters, **self.params}
+        if self.name in RIVALS:
+            return cost(self.name, n, values)
         seed = int(values.get("k", 8))
         costs = {
             trace: values.get("rounds", 0) * values.get("samples", 0),
@@ -161,6 +176,7 @@ class Recipe:
             phasewin: n * (n + 1) // 3,
             lean: n * (n + 1) // 3,
             rank_by_logits: 0,
+            INITIALISERS["asn"][0]: 2,
         }
         total = sum(int(costs[stage]) for stage in self.method.stages)
         # About half a seed is kept, and Greedy need not place that again.

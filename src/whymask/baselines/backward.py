@@ -1,0 +1,86 @@
+"""What methods that go backward share: a stage from a function of an image, and less memory for more time."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch.utils.checkpoint import checkpoint
+
+from whymask.baselines.regions import by_map
+from whymask.batching import is_out_of_memory
+from whymask.errors import WhymaskError
+from whymask.models.differentiable import Differentiable
+from whymask.search.protocol import Continuation, Problem
+
+
+def backward(attribute: Callable[..., torch.Tensor]) -> Callable[..., Continuation]:
+    """A search stage from a function (image, rng, parameters) -> map (H, W): it asks for no forwards.
+
+    With `memory_saving` images go one at a time, and the activations inside the module's blocks are not kept but
+    computed again on the way back. Parameters are frozen and language models keep no cache in any case.
+    """
+
+    def stage(problem: Problem, *, memory_saving: bool = False, **params: Any) -> Continuation:
+        yield from ()
+        with differentiable(problem, memory_saving) as image:
+            importance = attribute(image, problem.rng(), **params)
+        return by_map(problem, importance.detach().double().cpu().numpy())
+
+    chosen = [p for p in inspect.signature(attribute).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    own = list(inspect.signature(stage).parameters.values())[:2]
+    stage.__signature__ = inspect.Signature([own[0], *chosen, own[1]])  # type: ignore[attr-defined]
+    stage.__name__, stage.__doc__ = attribute.__name__, attribute.__doc__
+    return stage
+
+
+@contextmanager
+def differentiable(problem: Problem, memory_saving: bool) -> Iterator[Differentiable]:
+    """The image of a problem that has one, set up to save memory where that is wanted."""
+    if problem.differentiable is None:
+        raise WhymaskError("this method needs gradients: it explains an image on a torch model, not a set function.")
+    image = problem.differentiable()
+    try:
+        if memory_saving:
+            with saving(image.module):
+                yield replace(image, at_once=1)
+        else:
+            yield image
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        hint = "use a forward method such as 'trace'" if memory_saving else "pass params={'memory_saving': True}"
+        raise WhymaskError(f"the gradients do not fit into the device's memory: {hint}.") from None
+
+
+@contextmanager
+def saving(module: torch.nn.Module) -> Iterator[None]:
+    """Checkpoint the blocks of a network, the members of its lists that have parts themselves, for the time being."""
+    lists = [part for part in module.modules() if isinstance(part, torch.nn.ModuleList | torch.nn.Sequential)]
+    blocks = list(dict.fromkeys(block for part in lists for block in part if any(True for _ in block.children())))
+    own = [block.__dict__.get("forward") for block in blocks]
+    try:
+        for block in blocks:
+            vars(block)["forward"] = partial(checkpoint, block.forward, use_reentrant=False)
+        yield
+    finally:
+        for block, forward in zip(blocks, own, strict=True):
+            del vars(block)["forward"]
+            if forward is not None:
+                vars(block)["forward"] = forward
+
+
+@contextmanager
+def listening(module: torch.nn.Module, hear: Callable[[torch.nn.Module, Any, Any], None]) -> Iterator[None]:
+    """Call hear(part, its inputs, its output) whenever a part of the module has run."""
+    hooks = [part.register_forward_hook(hear) for part in module.modules()]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()

@@ -1,0 +1,56 @@
+"""EAGLE's efficient greedy search: short lists from both ends, all regions now and then (Chen et al., 2025)."""
+
+from itertools import count
+
+import numpy as np
+
+from whymask.errors import whole
+from whymask.objective import SUFF_NECC, Objective
+from whymask.search.protocol import Ask, Continuation, Problem, Ranking, extend
+
+
+def eagle_efficient(
+    problem: Problem,
+    *,
+    search_scope: int = 10,
+    pending_samples: int = 8,
+    update_step: int = 5,
+    objective: Objective | str | float = SUFF_NECC,
+) -> Continuation:
+    """Place the best of a stale list's head first and the most dispensable of its tail last.
+
+    Every `update_step` rounds all regions left are scored and sorted; between, only the first `search_scope` of them
+    are. While more than `pending_samples` are left, each round also tries to remove each of the last ones from the
+    image without the back; the removal that leaves the highest F joins the back. Round 0 removes the last of all.
+    """
+    for name, value in {
+        "search_scope": search_scope,
+        "pending_samples": pending_samples,
+        "update_step": update_step,
+    }.items():
+        whole(name, value, 1)
+    objective = Objective.of(objective)
+    front: list[int] = []
+    back: list[int] = []
+    live = list(range(problem.n))
+    for step in count():
+        if not live:
+            return Ranking((*front, *back))
+        head = live if step % update_step == 0 else live[:search_scope]
+        stop_here = Ranking((*front, *live, *back))
+        scores = yield Ask(extend(front, head, problem.n), objective, "continue", stop_here)
+        if head is live:
+            live = [live[i] for i in np.argsort(-scores, kind="stable")]
+            front.append(live.pop(0))
+        else:
+            front.append(live.pop(int(np.argmax(scores))))
+        if step == 0 and live:
+            back.insert(0, live.pop())
+        elif step and len(live) > pending_samples:
+            tail = live[-pending_samples:]
+            without = ~extend(back, tail, problem.n)
+            stop_here = Ranking((*front, *live, *back))
+            scores = yield Ask(without, objective, "continue", stop_here)
+            # The last of equals: a stale list has its least promising region at the end.
+            back.insert(0, live.pop(len(live) - 1 - int(np.argmax(scores[::-1]))))
+    raise AssertionError("counting never ends")

@@ -1,0 +1,62 @@
+"""IG2: the gradient on an iterative path that takes the image's features to a reference's (Zhuo and Ge, 2024)."""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from whymask.baselines.backward import backward, listening
+from whymask.errors import WhymaskError, whole
+from whymask.models.differentiable import Differentiable
+
+BLURS = (3.0, 7.0, 15.0, 31.0)  # standard deviations in pixels of the references
+
+
+@backward
+def ig2(image: Differentiable, rng: np.random.Generator, *, steps: int = 32, step: float = 8.0) -> torch.Tensor:
+    """The size of what each pixel adds to f_y along the path, mean over blurred references.
+
+    Each of `steps` steps goes down the gradient of the squared distance between the features of the image and of the
+    reference, `step` grey levels long (Euclidean). Features are what the last linear layer takes in.
+    """
+    whole("steps", steps, 1)
+    if step <= 0:
+        raise WhymaskError(f"step must be positive, not {step}.")
+    references = torch.stack([image.blurred(radius) for radius in BLURS])
+    paths = [path_integral(image, some, steps, step) for some in torch.split(references, image.at_once)]
+    return image.plane(torch.cat(paths).mean(dim=0)).abs()
+
+
+def path_integral(image: Differentiable, references: torch.Tensor, steps: int, step: float) -> torch.Tensor:
+    """(R, ...) the sum of gradient times movement, signed, a path for each of the references (R, ...)."""
+    with torch.no_grad():
+        _, goal = score_and_features(image, references)
+    level = image.level
+    x = image.inputs.detach().expand_as(references).clone()
+    total = torch.zeros_like(x)
+    for _ in range(steps):
+        x.requires_grad_()
+        score, features = score_and_features(image, x)
+        (slope,) = torch.autograd.grad(((features - goal) ** 2).sum(), x, retain_graph=True)
+        (gradient,) = torch.autograd.grad(score.sum(), x)
+        slope = slope * level  # by grey level
+        length = slope.flatten(1).norm(dim=1).clamp(min=torch.finfo(slope.dtype).tiny)
+        move = step * slope / length.view(-1, *[1] * (x.ndim - 1)) * level
+        total += gradient * move
+        x = x.detach() - move
+    return total
+
+
+def score_and_features(image: Differentiable, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """f_y (B,) and the input (B, D) of the last linear layer, in one forward."""
+    heard: list[torch.Tensor] = []
+
+    def hear(part: torch.nn.Module, inputs: Any, output: Any) -> None:
+        if isinstance(part, torch.nn.Linear):
+            heard[:] = [inputs[0]]
+
+    with listening(image.module, hear):
+        score = image.score(x)
+    if not heard:
+        raise WhymaskError("ig2 needs a model with a linear layer, whose input are its features.")
+    return score, heard[0].flatten(1).float()

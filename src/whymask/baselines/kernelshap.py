@@ -1,0 +1,53 @@
+"""KernelSHAP: Shapley values of the regions by weighted least squares (Lundberg and Lee, 2017)."""
+
+from math import comb
+
+import numpy as np
+
+from whymask.baselines.regions import by_values, in_chunks
+from whymask.errors import whole
+from whymask.objective import SUFFICIENCY, Bools, Floats
+from whymask.search.protocol import Ask, Continuation, Problem, Ranking
+
+
+def kernelshap(problem: Problem, *, samples: int = 2048) -> Continuation:
+    """Order regions by their Shapley values, from `samples` coalitions and the blank and the full image.
+
+    Where all 2^n - 2 coalitions are no more than `samples` they are used and the values are exact. Else they are drawn
+    with the Shapley kernel's probability, each with its complement. The values always add up to f(U) - f({}).
+    """
+    whole("samples", samples, 2)
+    rows, weights = coalitions(problem.n, samples, problem.rng())
+    ends = np.array([np.zeros(problem.n), np.ones(problem.n)], dtype=bool)
+    blank, full = yield Ask(ends, SUFFICIENCY, "continue", by_values(problem, np.zeros(problem.n)))
+
+    def finish(scores: Floats) -> Ranking:
+        some = len(scores)
+        return by_values(problem, shapley(rows[:some], weights[:some], scores - blank, full - blank))
+
+    return (yield from in_chunks(len(rows), lambda part: rows[part], finish, 256))
+
+
+def coalitions(n: int, samples: int, rng: np.random.Generator) -> tuple[Bools, Floats]:
+    """Rows (B, n), none of them empty or full, and their weights (B,) in the least squares."""
+    if n < 2:
+        return np.zeros((0, n), dtype=bool), np.zeros(0)
+    sizes = np.arange(1, n)
+    if n < 64 and 2**n - 2 <= samples:
+        rows = (np.arange(1, 2**n - 1)[:, None] >> np.arange(n)) & 1 == 1
+        kernel = [(n - 1) / (comb(n, size) * size * (n - size)) for size in sizes.tolist()]
+        return rows, np.array(kernel)[rows.sum(axis=1) - 1]
+    chances = 1 / (sizes * (n - sizes))
+    drawn = rng.choice(sizes, size=samples // 2, p=chances / chances.sum())
+    ranks = rng.random((len(drawn), n)).argsort(axis=1).argsort(axis=1)
+    half = ranks < drawn[:, None]
+    return np.stack([half, ~half], axis=1).reshape(-1, n), np.ones(2 * len(half))
+
+
+def shapley(rows: Bools, weights: Floats, gains: Floats, total: float) -> Floats:
+    """Values (n,) that add up to `total` and fit the gains (B,) of rows (B, n) best; the last is what others leave."""
+    n = rows.shape[1]
+    others = rows[:, :-1].astype(np.float64) - rows[:, -1:]
+    root = np.sqrt(weights)
+    values = np.linalg.lstsq(others * root[:, None], (gains - total * rows[:, -1]) * root, rcond=None)[0]
+    return np.append(values, total - values.sum()) if n > 1 else np.array([total])

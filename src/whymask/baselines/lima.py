@@ -1,0 +1,24 @@
+"""The bidirectional greedy search of LIMA: every round finds the best and the worst region (Chen et al., 2025)."""
+
+import numpy as np
+
+from whymask.objective import SUFF_NECC, Objective
+from whymask.search.protocol import Ask, Continuation, Problem, Ranking, extend
+
+
+def lima_bidirectional(problem: Problem, *, objective: Objective | str | float = SUFF_NECC) -> Continuation:
+    """Score all regions left; the best joins the front, the worst the back: n(n + 2) / 2 forwards for even n.
+
+    The published code takes best and worst by different scores and may place one region twice; here both go by F.
+    """
+    objective = Objective.of(objective)
+    front: list[int] = []
+    back: list[int] = []
+    live = list(range(problem.n))
+    while live:
+        scores = yield Ask(extend(front, live, problem.n), objective, "continue", Ranking((*front, *live, *back)))
+        ranked = [live[i] for i in np.argsort(-scores, kind="stable")]
+        front.append(ranked[0])
+        back[:0] = ranked[1:][-1:]
+        live = sorted(ranked[1:-1])
+    return Ranking((*front, *back))

@@ -1,0 +1,100 @@
+"""An image on a torch model whose score can be differentiated: what methods that go backward work on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from PIL import Image, ImageFilter
+
+from whymask.errors import WhymaskError
+from whymask.imaging import Canvas
+from whymask.masking import blend
+from whymask.models.base import Bound
+
+
+@dataclass(frozen=True, eq=False)
+class Tokens:
+    """Where the image's tokens lie in the sequence of a language model."""
+
+    first: int  # position of the first of them
+    grid: tuple[int, int]  # (rows, columns), row by row
+    norms: Sequence[torch.nn.Module]  # by layer, the normalisation after the attention: (B, length, D)
+    usual: int  # the layer that is looked at unless told otherwise
+    place: Callable[[torch.Tensor], torch.Tensor]  # a map of the grid (rows, columns), stretched over the canvas (H, W)
+
+
+@dataclass(frozen=True, eq=False)
+class Differentiable:
+    """A bound image, its module and the score f_y as a function through which gradients flow."""
+
+    bound: Bound
+    module: torch.nn.Module  # what runs the image, so that layers can be listened to; its parameters are frozen
+    read: Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
+    """Inputs (B, ...) to the target's logit (B,) and the log of the sum of exp over all logits (B,), in fp32."""
+    encode: Callable[[Canvas], torch.Tensor]  # pixels (H, W, 3) in the model's own layout
+    tokens: Tokens | None = None  # where a language model reads the image
+    at_once: int = 20  # images whose graphs may be held at the same time
+
+    @property
+    def inputs(self) -> torch.Tensor:
+        """The image in the model's own layout."""
+        x: torch.Tensor = self.bound.inputs
+        return x
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(H, W) of the model's grid."""
+        return self.bound.canvas.shape[:2]
+
+    def logit(self, inputs: torch.Tensor) -> torch.Tensor:
+        """The target's logit (B,) of inputs (B, ...)."""
+        return self.read(inputs)[0]
+
+    def score(self, inputs: torch.Tensor) -> torch.Tensor:
+        """f_y (B,) of inputs (B, ...)."""
+        own, total = self.read(inputs)
+        return (own - total).exp()
+
+    def blend(self, masks: torch.Tensor, x0: torch.Tensor) -> torch.Tensor:
+        """m x + (1 - m) x0 for soft masks (B, H, W) on the image plane."""
+        mixed: torch.Tensor = blend(masks, self.bound.pixel, self.inputs, x0)
+        return mixed
+
+    def blurred(self, radius: float) -> torch.Tensor:
+        """The image after a Gaussian blur of this standard deviation, in pixels."""
+        picture = Image.fromarray(self.bound.canvas).filter(ImageFilter.GaussianBlur(radius))
+        return self.encode(np.asarray(picture))
+
+    @cached_property
+    def level(self) -> torch.Tensor:
+        """How much one grey level is in the units of the inputs."""
+        black = np.zeros_like(self.bound.canvas)
+        return (self.encode(black + np.uint8(255)) - self.encode(black)) / 255  # half precision cannot tell 1 from 0
+
+    def plane(self, values: torch.Tensor) -> torch.Tensor:
+        """(H, W) the sum of values, one for every element of the inputs, over the elements of each pixel."""
+        height, width = self.shape
+        values = values * (self.level != 0)  # what a margin adds belongs to no pixel
+        pixel, empty = self.bound.pixel.expand_as(values), torch.zeros(height * width, device=values.device)
+        return empty.index_add(0, pixel.flatten(), values.float().flatten()).view(height, width)
+
+    def stretched(self, cells: torch.Tensor) -> torch.Tensor:
+        """A map (h, w) of the whole grid at its full size (H, W)."""
+        return stretch(cells, self.shape)
+
+
+def stretch(cells: torch.Tensor, shape: tuple[int, int]) -> torch.Tensor:
+    """A map (h, w), bilinearly in another shape."""
+    return torch.nn.functional.interpolate(cells.float()[None, None], shape, mode="bilinear")[0, 0]
+
+
+def forward_only(name: str) -> WhymaskError:
+    """What a method that goes backward says to a model that does not."""
+    return WhymaskError(
+        f"this method needs gradients, and {name} can only be run forward: "
+        "use a torch model, or a forward method such as 'trace' or 'rise'."
+    )

@@ -1,0 +1,100 @@
+import numpy as np
+import pytest
+import torch
+
+import whymask
+from whymask import WhymaskError
+from whymask.imaging import CentreCrop
+from whymask.models.clip import ClipZeroShot
+from whymask.search import Recipe
+
+from baselines.plain import every_pixel
+from models.tiny import lit, quadrants
+
+transformers = pytest.importorskip("transformers", reason="transformers is not installed: whymask[hf]")
+
+
+class Encoder(torch.nn.Module):
+    def __init__(self, clip):
+        super().__init__()
+        self.clip = clip
+
+    def forward(self, pixels):
+        return self.clip(pixel_values=pixels).image_embeds
+
+
+@pytest.fixture
+def model(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    torch.manual_seed(0)
+    config = transformers.CLIPVisionConfig(
+        hidden_size=32, num_hidden_layers=3, num_attention_heads=4, intermediate_size=64, image_size=32, patch_size=8,
+        projection_dim=16,
+    )  # fmt: skip
+    clip = transformers.CLIPVisionModelWithProjection(config).eval()
+    with torch.no_grad():
+        for parameter in clip.parameters():
+            if parameter.ndim > 1:
+                parameter.mul_(20)
+    texts = {"a": 1, "b": 2, "a dog": 3}
+
+    def embed(lines):
+        return np.stack([np.random.default_rng(texts[line]).normal(size=16).astype(np.float32) for line in lines])
+
+    return ClipZeroShot(
+        Encoder(clip), embed, 10.0, CentreCrop(32), ["a", "b"], ["{}"],
+        mean=(0, 0, 0), std=(255, 255, 255), name="tiny", fingerprint="tiny",
+    )  # fmt: skip
+
+
+def by_hand(model, bound, row):
+    """relu(sum_c w_c s_i v_ic), the last block computed step by step."""
+    vision = model.module.clip.vision_model
+    last = vision.encoder.layers[-1]
+    heard = []
+    hook = last.register_forward_pre_hook(lambda part, inputs: heard.append(inputs[0]))
+    with torch.no_grad():
+        model.module(bound.inputs[None])
+    hook.remove()
+    before = heard[0]
+    normed = last.layer_norm1(before)
+    attention = last.self_attn
+    q, k, v = attention.q_proj(normed), attention.k_proj(normed), attention.v_proj(normed)
+    heads = [t.view(1, -1, 4, 8).transpose(1, 2) for t in (q, k, v)]
+    out = torch.nn.functional.scaled_dot_product_attention(*heads).transpose(1, 2).reshape(1, -1, 32).detach()
+    out.requires_grad_()
+    x = before + attention.out_proj(out)
+    x = x + last.mlp(last.layer_norm2(x))
+    feature = model.module.clip.visual_projection(vision.post_layernorm(x[:, 0]))[0]
+    (slope,) = torch.autograd.grad(torch.cosine_similarity(feature, model.texts[row], dim=0), out)
+    similar = torch.cosine_similarity(q[0, :1], k[0, 1:], dim=1)
+    similar = (similar - similar.min()) / (similar.max() - similar.min())
+    return (similar * (v[0, 1:] * slope[0, 0]).sum(dim=1)).relu().detach().numpy()
+
+
+def test_equals_the_formula(model):
+    image = np.random.default_rng(0).integers(0, 256, (32, 32, 3), dtype=np.uint8)
+    for target, row in (("b", 1), ("a dog", 2)):  # a class and a free text
+        case = every_pixel(image, model, target=target)
+        (result,) = case.search(Recipe("grad-eclip"))
+        expected = by_hand(model, case.bound, row)
+        assert expected.max() > 0
+        cells = torch.nn.functional.interpolate(torch.from_numpy(expected).view(1, 1, 4, 4), (32, 32), mode="bilinear")[
+            0, 0
+        ].numpy()
+        # The logit is the cosine times the scale of 10.
+        np.testing.assert_allclose(result.map, 10 * cells, rtol=1e-3, atol=1e-6)
+
+
+def test_every_backward_method_takes_clip(model):
+    for method in ("gradient", "integrated-gradients", "grad-cam", "ig2", "igos++", "asn"):
+        if "gradient" in method:
+            pytest.importorskip("captum", reason="captum is not installed: whymask[gradients]")
+        params = {"iterations": 1, "ig_steps": 2} if method == "igos++" else {"k": 2} if method == "asn" else {}
+        result = whymask.explain(lit(1), model, method=method, target="a dog", regions="grid:4x4", params=params)
+        assert result.n == 16
+
+
+def test_other_networks_are_refused():
+    with pytest.raises(WhymaskError, match="'grad-cam' takes any network"):
+        whymask.explain(lit(1), quadrants(), method="grad-eclip", regions="grid:2x2")

@@ -1,0 +1,46 @@
+import numpy as np
+import pytest
+import torch
+
+import whymask
+from whymask import WhymaskError
+from whymask.baselines import captum
+from whymask.search import Recipe
+
+from baselines.plain import every_pixel, linear
+
+
+def test_the_gradient_of_a_linear_model_is_its_weights():
+    pytest.importorskip("captum", reason="captum is not installed: whymask[gradients]")
+    model, weights, image = linear()
+    (result,) = every_pixel(image, model).search(Recipe("gradient"))
+    np.testing.assert_allclose(result.map, np.abs(weights).sum(axis=0), rtol=1e-5)
+    assert result.order == tuple(np.argsort(-np.abs(weights).sum(axis=0).ravel(), kind="stable"))
+
+
+def test_its_cost_is_not_counted_in_forwards():
+    pytest.importorskip("captum", reason="captum is not installed: whymask[gradients]")
+    model, _, image = linear()
+    result = whymask.explain(image, model, method="gradient", regions="grid:2x2")
+    assert result.ledger.mec == 0
+    assert result.provenance["needs"] == "gradients"
+    assert "It took backward passes and 0 forwards" in str(result)
+    many = dict(whymask.explain_many([image, image], model, method="gradient", regions="grid:2x2", budget=0))
+    assert [many[i].order for i in range(2)] == [result.order] * 2
+
+
+def test_without_captum(monkeypatch):
+    monkeypatch.setattr(captum, "optional", lambda name: None)
+    model, _, image = linear()
+    with pytest.raises(WhymaskError, match="whymask\\[gradients\\]"):
+        whymask.explain(image, model, method="gradient", regions="grid:2x2")
+
+
+def test_the_model_stays_as_it_was():
+    pytest.importorskip("captum", reason="captum is not installed: whymask[gradients]")
+    model, _, image = linear()
+    before = whymask.explain(image, model, k=1, regions="grid:2x2").score
+    whymask.explain(image, model, method="gradient", regions="grid:2x2")
+    assert all(p.grad is None and not p.requires_grad for p in model.module.parameters())
+    assert whymask.explain(image, model, k=1, regions="grid:2x2").score == before
+    assert torch.is_grad_enabled()
