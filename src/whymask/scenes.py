@@ -40,9 +40,9 @@ COLOURS = {  # each shared by two objects of different themes, so that shape cou
     "spoon": (235, 210, 70), "moon": (235, 210, 70), "mushroom": (205, 50, 55), "kite": (205, 50, 55),
 }  # fmt: skip
 # How likely each object of the scene's theme is there, and each other one.
-COMPANY: dict[Split, tuple[float, float]] = {"train": (0.92, 0.1), "test": (0.6, 0.2)}
-HIDDEN = 0.35  # how likely a board covers part of an object
-HAZE = 0.3  # how likely an object is half transparent
+COMPANY: dict[Split, tuple[float, float]] = {"train": (0.88, 0.15), "test": (0.6, 0.2)}
+HIDDEN = 0.3  # how likely a board covers part of an object
+HAZE = 0.25  # how likely an object is half transparent
 VISIBLE = 16  # pixels: what shows less of itself is not drawn
 SEED = 2025
 COUNTED = 4000  # training scenes whose objects tell what is popular and what comes together
@@ -86,7 +86,7 @@ def questions(sampling: Sampling, images: int = 500) -> list[dict[str, Any]]:
     asked: list[dict[str, Any]] = []
     for number in tested(images):
         rng = np.random.default_rng((SEED, 2, number))
-        there = np.isin(OBJECTS, scene("test", number).objects)
+        there = np.isin(OBJECTS, _there(number))
         rank = rng.random(len(OBJECTS))  # decides ties as well
         if sampling == "popular":
             rank = rank + together.diagonal()
@@ -115,10 +115,16 @@ def tested(images: int) -> list[int]:
     numbers: list[int] = []
     number = 0
     while len(numbers) < images:
-        if len(scene("test", number).objects) >= 3:
+        if len(_there(number)) >= 3:
             numbers.append(number)
         number += 1
     return numbers
+
+
+@cache
+def _there(number: int) -> tuple[str, ...]:
+    """What a test scene shows."""
+    return scene("test", number).objects
 
 
 def _rng(split: Split, number: int) -> np.random.Generator:
@@ -166,7 +172,7 @@ def _draw(chosen: NDArray[np.int64], rng: np.random.Generator) -> Scene:
     canvas = _texture(rng)
     for i, (box, alpha) in zip(chosen, covers, strict=True):
         colour = np.array(COLOURS[OBJECTS[i]], dtype=np.float32) + rng.uniform(-25, 25, 3).astype(np.float32)
-        strength = np.float32(rng.uniform(0.3, 0.7) if rng.random() < HAZE else 1.0)
+        strength = np.float32(rng.uniform(0.35, 0.7) if rng.random() < HAZE else 1.0)
         if seen[i]:
             light = np.linspace(1.15, 0.8, len(alpha), dtype=np.float32)[:, None, None]
             canvas[box] += strength * alpha[..., None] * (light * colour - canvas[box])
