@@ -329,7 +329,9 @@ def main() -> None:
         pixels_to_inputs(model, pixels[:1])[0], model.encode(held_out.pixels[0]), rtol=1e-4, atol=1e-4
     )
     seen = train(asked, cells, drawn, lambda: score(asked, pixels, sets), options)
-    model.module.half().float()  # what is saved is what is tested
+    with torch.no_grad():
+        for weight in model.module.parameters():  # what is tested is what is saved
+            weight.copy_(weight.half())
     found = score(asked, pixels, sets)
     print("final", brief(found), flush=True)
     for part in (model.module.half(), model.processor, model.dialogue.tokenizer):
