@@ -233,7 +233,8 @@ def test_compiling_that_fails_leaves_the_model_as_it_was(checkpoint, monkeypatch
     monkeypatch.setattr(torch.nn.Module, "compile", broken)
     monkeypatch.setattr(torch, "compile", lambda function, **_: function)
     inputs = torch.stack([bound.inputs] * 2)
-    scores = loaded.respond(inputs, [bound] * 2).score
+    with pytest.warns(UserWarning, match="runs uncompiled, compiling failed"):
+        scores = loaded.respond(inputs, [bound] * 2).score
     assert len(tried) == 2
     assert loaded.settings["compiled"] == "no"
     np.testing.assert_array_equal(scores, model.respond(inputs, [bound] * 2).score)

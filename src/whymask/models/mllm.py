@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -282,6 +283,7 @@ class Mllm(ABC):
             if is_out_of_memory(error):
                 raise
             self.uncompile()
+            warnings.warn(f"{self.name} runs uncompiled, compiling failed: {error}", stacklevel=2)
 
     def _read(
         self, seen: torch.Tensor, bounds: Sequence[MllmBound], said: Sequence[tuple[int, ...]]
