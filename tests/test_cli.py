@@ -3,6 +3,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
@@ -252,6 +253,9 @@ def test_an_ordering_without_a_replay_is_replayed_for_its_report(tmp_path):
     [
         (["report", "missing.npz"], "there is no file missing.npz"),
         (["report", "text.npz"], "text.npz is not a saved explanation"),
+        (["serve", "--port", "70000"], "cannot listen on 127.0.0.1, port 70000"),
+        (["serve", "--host", "192.0.2.1", "--port", "0"], "cannot listen on 192.0.2.1"),
+        (["serve", "--out", "text.npz/x"], "cannot write"),
     ],
 )
 def test_mistakes_of_views(tmp_path, monkeypatch, arguments, words):
@@ -261,3 +265,17 @@ def test_mistakes_of_views(tmp_path, monkeypatch, arguments, words):
     assert answer.returncode == 2
     assert words in answer.stderr
     assert len(answer.stderr.splitlines()) == 1
+
+
+def test_serve_and_interrupt(tmp_path):
+    command = [sys.executable, "-m", "whymask", "serve", "--model", "any", "--port", "0", "--out", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        told = process.stdout.readline()
+        url = told.split()[1]
+        with urlopen(f"{url}/api/options") as answer:
+            assert json.load(answer)["models"] == ["any"]
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=60)
+    assert told == f"Serving {url} (Ctrl-C ends it).\n"
+    assert url.startswith("http://127.0.0.1:")
+    assert "Traceback" not in stderr

@@ -171,6 +171,42 @@ def _replayed(explanation: Any, path: Path) -> Any:
         return explanation
 
 
+@app.command()
+def serve(
+    model: Annotated[
+        list[str] | None, typer.Option(help="A model that may be chosen; may be repeated. By default those installed.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="The address to listen on; the default is for this machine only.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(help="The port; 0 takes a free one.")] = 8000,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(help="Another name browsers may reach this server under; may be repeated.")
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda or mps.")] = None,
+    model_option: Annotated[list[str] | None, typer.Option(help="NAME=VALUE for the models; may be repeated.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("whymask-out/served"),
+) -> None:
+    """Explain images in a browser, on a page that this machine serves."""
+    from functools import partial
+
+    from whymask.models import MODELS, load
+    from whymask.serve import serve as run
+
+    options = _values("--model-option", model_option or []) | ({} if device is None else {"device": device})
+    names = model or [name for name, entry in MODELS.items() if entry.installed]
+    if not names:
+        raise WhymaskError("no model is installed: pip install 'whymask[lite]', or name one with --model.")
+    run(
+        {name: partial(load, name, **options) for name in names},
+        out,
+        host=host,
+        port=port,
+        allow_hosts=allow_host or (),
+        ready=lambda url: print(f"Serving {url} (Ctrl-C ends it).", flush=True),
+    )
+
+
 def _unused(folder: Path, name: str) -> Path:
     """A file name in the folder that overwrites nothing: NAME, NAME-2, NAME-3, ..."""
     for number in count(1):
