@@ -88,6 +88,16 @@ def test_saved_is_loaded(tmp_path, method):
     assert [file.name for file in path.parent.iterdir()] == ["result.npz"]
 
 
+def test_a_replay_is_saved_with_its_ordering(tmp_path):
+    model = quadrants()
+    ranking = explain(model=model, method="greedy", k=None)
+    curves = whymask.replay(ranking, model)
+    loaded = Explanation.load(ranking.with_curves(curves).save(tmp_path / "x"))
+    assert loaded.curves.as_dict() == curves.as_dict()
+    assert loaded.prefix == curves.prefix()
+    assert Explanation.load(ranking.save(tmp_path / "y")).curves is None
+
+
 def test_an_incomplete_result_stays_one(tmp_path):
     assert not Explanation.load(explain(budget=20).save(tmp_path / "x")).complete
 

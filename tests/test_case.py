@@ -81,3 +81,18 @@ def test_replay_costs_two_images_a_region_at_most():
     assert curves.areas[-1] == pytest.approx(1)
     np.testing.assert_allclose(curves.insertion[-1], curves.deletion_curve[0])
     np.testing.assert_allclose(curves.deletion[-1], curves.insertion_curve[0])
+
+
+def test_before_batch_ends_a_search_between_two_batches():
+    case = Case.of(lit(0), quadrants(), regions="grid:4x4", batch_size=4)
+    sent = []
+
+    def stop_after_three():
+        if len(sent) == 3:
+            raise KeyError("stopped")
+        sent.append(len(case.known))
+
+    case.before_batch = stop_after_three
+    with pytest.raises(KeyError, match="stopped"):
+        case.search(Recipe("greedy"))
+    assert len(sent) == 3

@@ -2,6 +2,8 @@ import json
 import signal
 import subprocess
 import sys
+from dataclasses import replace
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from whymask.results import Explanation
 from whymask.search import METHODS
 from whymask.theory import paper_tables
 
+from models.tiny import lit, quadrants
 from test_imaging import bomb
 
 
@@ -203,3 +206,76 @@ def test_models():
     listed = json.loads(whymask_command("models", "--json").stdout)["models"]
     assert [model["name"] for model in listed][:1] == ["efficientnet-lite0"]
     assert "efficientnet-lite2" in whymask_command("models").stdout
+
+
+def saved(path, method="greedy", image=0):
+    model = quadrants()
+    found = whymask.explain(lit(image), model, regions="grid:3x3", method=method)
+    return str(found.save(path)), model
+
+
+def test_report(tmp_path):
+    mask, _ = saved(tmp_path / "mask.npz", "trace")
+    ranking, _ = saved(tmp_path / "ranking.npz")
+    answer = whymask_command("report", mask, ranking, "-o", str(tmp_path / "out" / "page.html"))
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout == f"Report: {tmp_path}/out/page.html\n"
+    page = (tmp_path / "out" / "page.html").read_text()
+    assert page.count('"name": "trace"') == page.count('"name": "greedy"') == 1
+    # This model cannot be loaded by its name, so there is no replay, and that is said.
+    assert "ranking.npz has no curves, as it cannot be replayed: unknown model 'quadrants'" in answer.stderr
+    assert '"curves": null' in page
+
+
+def test_tabs_of_one_method_are_named_after_their_files(tmp_path):
+    files = [saved(tmp_path / f"photo-{number}.npz", "trace", number)[0] for number in range(2)]
+    answer = whymask_command("report", *files, "-o", str(tmp_path / "page.html"))
+    assert answer.stderr == ""
+    assert '"name": "photo-1"' in (tmp_path / "page.html").read_text()
+
+
+@lite
+def test_an_ordering_without_a_replay_is_replayed_for_its_report(tmp_path):
+    model = whymask.load("efficientnet-lite0")
+    ranking = whymask.explain(CAMERA, model, regions="grid:3x3", method="trace-seed", k=2)
+    ranking.save(tmp_path / "ranking.npz")
+    answer = whymask_command("report", str(tmp_path / "ranking.npz"), "-o", str(tmp_path / "page.html"))
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert '"insertion_auc": ' in (tmp_path / "page.html").read_text()
+    other = replace(ranking, provenance={**ranking.provenance, "model_fingerprint": "another"})
+    other.save(tmp_path / "other.npz")
+    answer = whymask_command("report", str(tmp_path / "other.npz"), "-o", str(tmp_path / "page.html"))
+    assert "efficientnet-lite0 has other weights now" in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["report", "missing.npz"], "there is no file missing.npz"),
+        (["report", "text.npz"], "text.npz is not a saved explanation"),
+        (["serve", "--port", "70000"], "cannot listen on 127.0.0.1, port 70000"),
+        (["serve", "--host", "192.0.2.1", "--port", "0"], "cannot listen on 192.0.2.1"),
+        (["serve", "--out", "text.npz/x"], "cannot write"),
+    ],
+)
+def test_mistakes_of_views(tmp_path, monkeypatch, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.npz").write_text("just text")
+    answer = whymask_command(*arguments, *(["--model", "any"] if arguments[0] == "serve" else []))
+    assert answer.returncode == 2
+    assert words in answer.stderr
+    assert len(answer.stderr.splitlines()) == 1
+
+
+def test_serve_and_interrupt(tmp_path):
+    command = [sys.executable, "-m", "whymask", "serve", "--model", "any", "--port", "0", "--out", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        told = process.stdout.readline()
+        url = told.split()[1]
+        with urlopen(f"{url}/api/options") as answer:
+            assert json.load(answer)["models"] == ["any"]
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=60)
+    assert told == f"Serving {url} (Ctrl-C ends it).\n"
+    assert url.startswith("http://127.0.0.1:")
+    assert "Traceback" not in stderr

@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 from skimage.data import data_dir
 
+import whymask
 from whymask.models import MODELS
+
+from models.tiny import quadrants
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -28,6 +31,7 @@ pytestmark = pytest.mark.skipif(
 def photo(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copy(f"{data_dir}/rocket.jpg", "photo.jpg")
+    whymask.explain("photo.jpg", quadrants(), k=4).save("photo.npz")
 
 
 def test_make_commands():
@@ -39,7 +43,7 @@ def test_make_commands():
     assert "whymask explain" in dry.stdout
 
 
-@pytest.mark.parametrize("command", COMMANDS[2:])
+@pytest.mark.parametrize("command", [command for command in COMMANDS[2:] if command != "whymask serve"])
 @pytest.mark.usefixtures("photo")
 def test_command(command):
     assert command.startswith("whymask ")
@@ -47,6 +51,15 @@ def test_command(command):
     answer = subprocess.run(words, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout
+
+
+@pytest.mark.usefixtures("photo")
+def test_serve():
+    assert "whymask serve" in COMMANDS
+    words = [sys.executable, "-m", "whymask", "serve", "--port", "0"]  # its usual port may be taken
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline().startswith("Serving http://127.0.0.1:")
+        process.terminate()
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
@@ -59,7 +72,7 @@ def test_example(example):
 
 @pytest.mark.parametrize("page", DOCS, ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+    for target in re.findall(r"(?:\]\(|src=\")([^)#\"]+)", page.read_text()):
         assert target.startswith("http") or (page.parent / target).exists(), target
 
 

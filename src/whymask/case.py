@@ -46,6 +46,7 @@ class Case:
     settings: dict[str, Any]  # resize, fill: what else the provenance tells
     known: dict[bytes, float] = field(default_factory=dict)
     tops: dict[bytes, int] = field(default_factory=dict)  # the answer the model would give, where it tells
+    before_batch: Callable[[], None] | None = None  # what it raises ends a search or a replay between two batches
 
     @classmethod
     def of(
@@ -244,6 +245,8 @@ def responder(cases: Mapping[int, Case] | Sequence[Case]) -> RespondMany:
 
     def forward(parts: Sequence[Part]) -> Floats:
         some = cases[parts[0][0]]
+        if some.before_batch:
+            some.before_batch()
         count = sum(len(rows) for _, rows in parts)
         start = time.perf_counter()
         try:

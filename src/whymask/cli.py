@@ -79,7 +79,6 @@ def explain(
     from whymask.models import load
     from whymask.results import Ordering, writable
     from whymask.search import Recipe
-    from whymask.views.figure import mask_figure, ordering_figure, save_figure
 
     # What can be refused is refused before a model is loaded.
     if seeds < 1:
@@ -117,13 +116,12 @@ def explain(
         )
     seconds = time.perf_counter() - started
     first = results[0]
-    report = first.as_dict()
+    lines = [str(first)]
     if isinstance(first, Ordering):
         curves = case.replay(first.order)
-        report["curves"] = curves.as_dict()
-        figure, lines = ordering_figure(first, curves), [str(first), f"Replay: {curves}."]
-    else:
-        figure, lines = mask_figure(first), [str(first)]
+        first = first.with_curves(curves)
+        lines.append(f"Replay: {curves}.")
+    report = first.as_dict()
     if seeds > 1:
         first_k = size if isinstance(size, int) else None
         chosen = [result.order[:first_k] if isinstance(result, Ordering) else result.regions for result in results]
@@ -132,10 +130,81 @@ def explain(
         lines.append(_stability(report["recurrence"], seeds, sum(r.ledger.mec for r in results), seconds))
     stem = _unused(out, f"{image.stem}-{recipe.name}")
     report["files"] = {
-        "picture": str(save_figure(figure, stem.with_name(stem.name + ".png"))),
+        "picture": str(first.savefig(stem.with_name(stem.name + ".png"))),
         "result": str(first.save(stem.with_name(stem.name + ".npz"))),
     }
     print(json.dumps(report, indent=2) if as_json else "\n".join([*lines, f"Picture: {report['files']['picture']}"]))
+
+
+@app.command()
+def report(
+    results: Annotated[list[Path], typer.Argument(help="Saved results (.npz); each gets a tab.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path("report.html"),
+) -> None:
+    """Write an interactive page about saved results: one file that needs nothing else."""
+    from whymask.results import Explanation, atomic
+    from whymask.views.report import report as page
+
+    explanations = [_replayed(Explanation.load(path), path) for path in results]
+    methods = [str(explanation.provenance["method"]) for explanation in explanations]
+    names = methods if len(set(methods)) == len(methods) else [path.stem for path in results]
+    with atomic(out) as file:
+        file.write(page(explanations, names).encode())
+    print(f"Report: {out}")
+
+
+def _replayed(explanation: Any, path: Path) -> Any:
+    """An ordering that was saved without its replay, with it, where its model can be had."""
+    from whymask.api import replay
+    from whymask.models import load
+    from whymask.results import Ordering
+
+    if not isinstance(explanation, Ordering) or explanation.curves:
+        return explanation
+    try:
+        model = load(explanation.provenance["model"])
+        if model.fingerprint != explanation.provenance["model_fingerprint"]:
+            raise WhymaskError(f"{model.name} has other weights now.")
+        return explanation.with_curves(replay(explanation, model))
+    except WhymaskError as error:
+        print(f"whymask: the report of {path} has no curves, as it cannot be replayed: {error}", file=sys.stderr)
+        return explanation
+
+
+@app.command()
+def serve(
+    model: Annotated[
+        list[str] | None, typer.Option(help="A model that may be chosen; may be repeated. By default those installed.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="The address to listen on; the default is for this machine only.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(help="The port; 0 takes a free one.")] = 8000,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(help="Another name browsers may reach this server under; may be repeated.")
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda or mps.")] = None,
+    model_option: Annotated[list[str] | None, typer.Option(help="NAME=VALUE for the models; may be repeated.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("whymask-out/served"),
+) -> None:
+    """Explain images in a browser, on a page that this machine serves."""
+    from functools import partial
+
+    from whymask.models import MODELS, load
+    from whymask.serve import serve as run
+
+    options = _values("--model-option", model_option or []) | ({} if device is None else {"device": device})
+    names = model or [name for name, entry in MODELS.items() if entry.installed]
+    if not names:
+        raise WhymaskError("no model is installed: pip install 'whymask[lite]', or name one with --model.")
+    run(
+        {name: partial(load, name, **options) for name in names},
+        out,
+        host=host,
+        port=port,
+        allow_hosts=allow_host or (),
+        ready=lambda url: print(f"Serving {url} (Ctrl-C ends it).", flush=True),
+    )
 
 
 def _unused(folder: Path, name: str) -> Path:

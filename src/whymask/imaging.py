@@ -28,10 +28,10 @@ MAX_PIXELS = 64_000_000
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
 
 
-def load_image(source: ImageSource) -> Image.Image:
+def load_image(source: ImageSource, *, formats: tuple[str, ...] = FORMATS, max_pixels: int = MAX_PIXELS) -> Image.Image:
     """An RGB image from a path, bytes, a PIL image or an array (H, W), (H, W, 3) or (H, W, 4).
 
-    Rotates by EXIF, shows transparency on white and scales 16-bit values to 8. A file over 64 megapixels is refused
+    Rotates by EXIF, shows transparency on white and scales 16-bit values to 8. A file over `max_pixels` is refused
     before it is decoded.
     """
     name = "the image"
@@ -49,18 +49,18 @@ def load_image(source: ImageSource) -> Image.Image:
             raise WhymaskError(f"{name} is empty.")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow's own bomb warning: the cap below is ours
-            image = Image.open(BytesIO(source), formats=FORMATS)
-            if image.width * image.height <= MAX_PIXELS:
+            image = Image.open(BytesIO(source), formats=formats)
+            if image.width * image.height <= max_pixels:
                 return _rgb(image)
     except WhymaskError:
         raise
     except Image.DecompressionBombError:
         pass
     except UnidentifiedImageError:
-        raise WhymaskError(f"{name} is not an image that can be read ({', '.join(FORMATS)}).") from None
+        raise WhymaskError(f"{name} is not an image that can be read ({', '.join(formats)}).") from None
     except (OSError, SyntaxError, ValueError, EOFError) as error:
         raise WhymaskError(f"{name} is broken and cannot be decoded: {error}.") from None
-    raise WhymaskError(f"{name} has more than {MAX_PIXELS / 1e6:.0f} megapixels; reduce it first.")
+    raise WhymaskError(f"{name} has more than {max_pixels / 1e6:.0f} megapixels; reduce it first.")
 
 
 def _read(path: Path) -> bytes:

@@ -6,22 +6,27 @@ import json
 import os
 import zipfile
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from tokenize import TokenError
-from typing import IO, Any, ClassVar
+from typing import IO, TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from PIL import Image
 
 from whymask.errors import WhymaskError
 from whymask.imaging import Box, Canvas
+from whymask.metrics.curves import Curves
 from whymask.models.base import Target
 from whymask.objective import Bools, Floats, Ledger
 from whymask.partition import Partition
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SCHEMA = 1
 
@@ -42,7 +47,7 @@ class Scene:
 
 
 @dataclass(frozen=True, eq=False)
-class Explanation:
+class Explanation(ABC):
     """Common part of masks and orderings."""
 
     scene: Scene
@@ -66,6 +71,22 @@ class Explanation:
         """The regions by the numbers of the user's own label map, where there is one."""
         values = self.scene.partition.values
         return list(regions) if values is None else [values[region] for region in regions]
+
+    @abstractmethod
+    def figure(self) -> Figure:
+        """The picture of this result."""
+
+    def savefig(self, path: str | PathLike[str]) -> Path:
+        """Write the picture of this result: .png, .pdf or .svg."""
+        from whymask.views.figure import save_figure
+
+        return save_figure(self.figure(), Path(path))
+
+    def show(self) -> None:
+        """Show the picture of this result: below the cell of a notebook, elsewhere in the system's image viewer."""
+        from whymask.views.figure import show_figure
+
+        show_figure(self.figure())
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write everything into one .npz file (arrays and JSON, no pickle); an interrupted save leaves no file."""
@@ -207,6 +228,12 @@ class EvidenceMask(Explanation):
         """Kept score over the score of the whole image."""
         return self.score / self.scene.full_score if self.scene.full_score else None
 
+    def figure(self) -> Figure:
+        """The photo, its evidence, the image with only the evidence, and without it."""
+        from whymask.views.figure import mask_figure
+
+        return mask_figure(self)
+
     def to_coco_rle(self) -> dict[str, Any]:
         """The mask as COCO's compressed run lengths."""
         from whymask.interop.coco import to_coco_rle
@@ -279,6 +306,7 @@ class Ordering(Explanation):
     seed_regions: tuple[int, ...]  # the initialiser's mask it grew from, as far as known in internal order, or empty
     kept: int  # how many of them were placed first (Eq. 5)
     map: Floats | None = None  # (H, W) the importance of every pixel, by methods that have one
+    curves: Curves | None = None  # its replay, where there was one
 
     kind: ClassVar[str] = "ordering"
 
@@ -293,6 +321,21 @@ class Ordering(Explanation):
         """(n,) share of the grid that each prefix covers."""
         return np.cumsum(self.scene.partition.areas[list(self.order)])
 
+    def with_curves(self, curves: Curves) -> Ordering:
+        """The same ordering, together with its replay."""
+        return replace(self, curves=curves)
+
+    @property
+    def prefix(self) -> int:
+        """The prefix to look at first: the shortest that keeps 80 % of the whole score, else that of the seed."""
+        return self.curves.prefix() if self.curves else self.kept or min(8, self.n)
+
+    def figure(self) -> Figure:
+        """Every region's rank, the image with only the prefix, without it, and both curves where there is a replay."""
+        from whymask.views.figure import ordering_figure
+
+        return ordering_figure(self)
+
     def heatmap(self) -> Floats:
         """(H, W) from 1 on the first region down to 1/n on the last: rank, not magnitude (which is in `map`)."""
         value = np.empty(self.n)
@@ -305,12 +348,19 @@ class Ordering(Explanation):
             "order": list(self.order),
             "seed_regions": list(self.seed_regions),
             "kept": self.kept,
+            "curves": None if self.curves is None else self.curves.as_dict(),
         }
 
     @classmethod
     def _restore(cls, header: dict[str, Any], common: dict[str, Any]) -> Ordering:
-        seed_regions = tuple(header["seed_regions"])
-        return cls(**common, order=tuple(header["order"]), seed_regions=seed_regions, kept=header["kept"])
+        curves = header.get("curves")
+        return cls(
+            **common,
+            order=tuple(header["order"]),
+            seed_regions=tuple(header["seed_regions"]),
+            kept=header["kept"],
+            curves=None if curves is None else Curves.from_dict(curves),
+        )
 
     def __str__(self) -> str:
         first = ", ".join(map(str, self.names(self.order[:8]))) + (", ..." if self.n > 8 else ".")

@@ -20,6 +20,9 @@ def test_worked_example():
     assert EXAMPLE.at(0.5) == pytest.approx(0.8)
     assert EXAMPLE.at(0.3) == pytest.approx(0.2 + 0.6 * 0.2)
     assert EXAMPLE.at(0) == 0.1
+    assert EXAMPLE.prefix() == 2  # 0.8 is more than 0.8 x 0.7, 0.2 is less
+    assert EXAMPLE.prefix(0.2) == 1
+    assert Curves(np.array([0.5, 1]), np.array([0.1, 0.9]), np.zeros(2)).prefix() == 2  # the whole image always does
 
 
 @given(st.integers(1, 40), st.integers(0, 10**6))

@@ -76,6 +76,10 @@ class Curves:
         """at@area: the insertion score at that area, on the line between the two regions around it."""
         return float(np.interp(area, self.x, self.insertion_curve))
 
+    def prefix(self, share: float = 0.8) -> int:
+        """How many regions, from the first on, it takes to reach this share of the whole image's score."""
+        return int(np.argmax(self.insertion >= share * self.insertion[-1])) + 1
+
     def as_dict(self) -> dict[str, Any]:
         """The curves, and every number of the paper's tables with its protocol in its name."""
         points = {

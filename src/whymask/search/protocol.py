@@ -74,6 +74,7 @@ class Ranking:
     order: tuple[int, ...]
     seed: Seed | None = None
     map: Floats | None = None  # (H, W) the importance of every pixel, by methods that have one
+    placed: int = 0  # how many of them, from the first on, the search will not move any more
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +112,7 @@ def ranking(placed: Sequence[int], last: Floats, seed: Seed | None) -> Ranking:
     """The placed regions, then all others by their last known score; ties go to the lowest index."""
     rest = np.argsort(-last, kind="stable").tolist()
     done = set(placed)
-    return Ranking((*placed, *(region for region in rest if region not in done)), seed)
+    return Ranking((*placed, *(region for region in rest if region not in done)), seed, placed=len(done))
 
 
 def completed(seed: Seed) -> Ranking:

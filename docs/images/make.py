@@ -1,0 +1,101 @@
+"""Makes the pictures of the README anew: python docs/images/make.py (needs whymask[dev] and chromium).
+
+The photos are scikit-image's: camera.png (CC0, Lav Varshney) and coffee.png (CC0, Rachel Michetti).
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page, sync_playwright
+from skimage.data import data_dir
+
+import whymask
+from whymask.views.figure import compare_figure, save_figure
+from whymask.views.report import report
+
+HERE = Path(__file__).parent
+METHODS = ["phasewin", "copair+phasewin", "trace+phasewin", whymask.METHOD]
+DESKTOP, PHONE = (1280, 860), (360, 1500)
+
+
+def opened(browser: Browser, url: str, size: tuple[int, int], scheme: str = "light") -> Page:
+    """A tab of that size and colour scheme; phones have two pixels to a dot."""
+    width, height = size
+    scale = 2 if width < 500 else 1
+    tab = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme, device_scale_factor=scale)  # type: ignore[arg-type]
+    tab.goto(url)
+    return tab
+
+
+def shoot(tab: Page, name: str, *, all_of_it: bool = False) -> None:
+    """Save what the tab shows."""
+    tab.wait_for_timeout(400)
+    tab.screenshot(path=HERE / f"{name}.png", full_page=all_of_it)
+    tab.close()
+
+
+def reports(browser: Browser, page: Path) -> None:
+    """The report on a desktop, in the dark, and on a phone."""
+    for name, size, scheme in (
+        ("report", DESKTOP, "light"),
+        ("report-dark", DESKTOP, "dark"),
+        ("report-phone", PHONE, "light"),
+    ):
+        tab = opened(browser, page.as_uri(), size, scheme)
+        tab.get_by_role("tab", name="copair+phasewin").click()
+        tab.wait_for_selector("[data-ready='1']")
+        if scheme == "dark":
+            tab.get_by_role("button", name="mask").click()
+            tab.get_by_role("button", name="heat").click()
+        shoot(tab, name)
+
+
+def pages(browser: Browser, url: str) -> None:
+    """The served page: a search under way, the form in the dark, a result on a phone."""
+    tab = opened(browser, url, (1280, 540))
+    tab.locator("#ask").wait_for()
+    tab.set_input_files("#file", f"{data_dir}/coffee.png")
+    tab.locator("[name=method]").select_option("copair+phasewin")
+    tab.get_by_role("button", name="Explain").click()
+    tab.locator("#numbers").filter(has_text=re.compile(r"^(9|1\d)\d\d of about")).wait_for(timeout=120_000)
+    tab.wait_for_timeout(400)
+    tab.screenshot(path=HERE / "page.png")
+    tab.locator("#viewer[data-ready]").wait_for(timeout=120_000)
+    result = tab.url
+    tab.close()
+    tab = opened(browser, result, (360, 1700))
+    tab.locator("#viewer[data-ready]").wait_for()
+    shoot(tab, "page-phone")
+    tab = opened(browser, url, DESKTOP, "dark")
+    tab.locator("#ask").wait_for()
+    tab.set_input_files("#file", f"{data_dir}/coffee.png")
+    shoot(tab, "page-dark")
+
+
+def main() -> None:
+    """Explain, draw, open, save."""
+    model = whymask.load("efficientnet-lite0")
+    found = [whymask.explain(f"{data_dir}/camera.png", model, method=method) for method in METHODS]
+    found = [one.with_curves(whymask.replay(one, model)) if one.kind == "ordering" else one for one in found]
+    found[-1].savefig(HERE / "demo.png")
+    save_figure(compare_figure(found), HERE / "compare.png")
+    with sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        page = Path(folder) / "report.html"
+        page.write_text(report(found, METHODS))
+        reports(browser, page)
+        command = [sys.executable, "-m", "whymask", "serve", "--port", "0", "--out", folder]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+            try:
+                pages(browser, server.stdout.readline().split()[1])
+            finally:
+                server.terminate()
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""The web view: explain images in a browser, on this machine."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from whymask.errors import WhymaskError
+from whymask.models.base import Model
+
+LOCAL = ("localhost", "127.0.0.1", "::1")
+
+
+def serve(
+    models: Mapping[str, Callable[[], Model]],
+    folder: Path,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    allow_hosts: Sequence[str] = (),
+    ready: Callable[[str], None] = lambda url: None,
+) -> None:
+    """Serve the page until interrupted.
+
+    Args:
+        models: what a client may choose from; each is loaded when it is first asked for.
+        folder: where results are kept.
+        host: the address to listen on; by default only this machine can connect.
+        port: the port; 0 takes a free one.
+        allow_hosts: other names under which browsers may reach this server.
+        ready: told the address once browsers can connect.
+    """
+    try:
+        import uvicorn
+
+        from whymask.serve.app import create_app
+    except ImportError:
+        raise WhymaskError("the web view needs FastAPI and uvicorn: pip install 'whymask[serve]'.") from None
+    app = create_app(models, folder, hosts={*LOCAL, host, *allow_hosts})
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((host, port))
+        except (OSError, OverflowError) as error:
+            raise WhymaskError(f"cannot listen on {host}, port {port}: {error}.") from None
+        listening.listen(128)
+        shown = f"[{host}]" if family == socket.AF_INET6 else host
+        ready(f"http://{shown}:{listening.getsockname()[1]}")
+        # Open event streams do not hold up the end, and a crowd of connections is turned away rather than kept.
+        config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, limit_concurrency=128)
+        uvicorn.Server(config).run(sockets=[listening])

@@ -1,0 +1,213 @@
+"""Jobs: a bounded queue, one worker that uses the model, and what is known of each job while it runs."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from whymask.api import recipe_for
+from whymask.case import Case
+from whymask.errors import WhymaskError
+from whymask.models.base import Model
+from whymask.objective import pack
+from whymask.results import Ordering, viewable
+from whymask.search.driver import Progress
+from whymask.search.protocol import Seed
+from whymask.serve.history import History
+from whymask.serve.request import Request, read_image
+from whymask.views.document import picture
+
+log = logging.getLogger(__name__)
+
+State = Literal["queued", "running", "done", "failed", "cancelled"]
+
+
+class QueueFullError(Exception):
+    """There are as many jobs as may wait."""
+
+
+class Stopped(Exception):  # noqa: N818 - not an error: somebody asked for it
+    """Ends a job between two batches."""
+
+
+@dataclass(eq=False)
+class Job:
+    """One image to explain, and how far that is. The worker writes it, any thread may read it."""
+
+    id: str
+    request: Request
+    image: bytes
+    state: State = "queued"
+    forwards: int = 0
+    expected: int = 0  # about how many forwards the search takes
+    regions: tuple[int, ...] = ()  # the best mask so far
+    score: float | None = None  # what it keeps
+    message: str = ""
+    picture: dict[str, Any] | None = None
+    cancelled: threading.Event = field(default_factory=threading.Event)
+    watchers: int = 0
+    seen: float = field(default_factory=time.monotonic)  # when somebody last watched
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will happen."""
+        return self.state in ("done", "failed", "cancelled")
+
+    def as_dict(self) -> dict[str, Any]:
+        """What a client is told."""
+        names = ("id", "state", "forwards", "expected", "regions", "score", "message")
+        return {name: getattr(self, name) for name in names} | {"picture": self.picture is not None}
+
+
+class Jobs:
+    """The queue and its worker."""
+
+    def __init__(
+        self,
+        models: Mapping[str, Callable[[], Model]],
+        history: History,
+        *,
+        waiting: int = 8,
+        patience: float = 20.0,
+    ) -> None:
+        self.models, self.history = models, history
+        self.waiting, self.patience = waiting, patience
+        self.loaded: dict[str, Model] = {}
+        self.jobs: dict[str, Job] = {}  # the latest ones, so that a page that is loaded again finds its job
+        self.queue: deque[Job] = deque()
+        self.changed = threading.Condition()
+        self.stopping = False
+        self.worker = threading.Thread(target=self._work, name="whymask-worker", daemon=True)
+        self.worker.start()
+
+    @property
+    def full(self) -> bool:
+        """Whether another job would be refused."""
+        return len(self.queue) >= self.waiting
+
+    def submit(self, request: Request, image: bytes) -> Job:
+        """Put a job into the queue."""
+        with self.changed:
+            if self.full or self.stopping:
+                raise QueueFullError
+            job = Job(secrets.token_hex(8), request, image)
+            self.jobs[job.id] = job
+            for old in [one for one in self.jobs.values() if one.over][:-32]:
+                del self.jobs[old.id]
+            self.queue.append(job)
+            self.changed.notify()
+        return job
+
+    def cancel(self, job: Job) -> None:
+        """End a job: at once when it waits, before its next batch when it runs."""
+        job.cancelled.set()
+        with self.changed:
+            if job in self.queue:
+                self.queue.remove(job)
+                self._end(job, "cancelled", "Cancelled.")
+
+    @contextmanager
+    def watch(self, job: Job) -> Iterator[None]:
+        """While somebody watches a job it goes on; one that nobody has watched for a while is ended."""
+        job.watchers += 1
+        try:
+            yield
+        finally:
+            job.watchers -= 1
+            job.seen = time.monotonic()
+
+    def stop(self) -> None:
+        """End the worker before its next batch."""
+        with self.changed:
+            self.stopping = True
+            self.changed.notify()
+        self.worker.join(timeout=30)
+
+    def _work(self) -> None:
+        while True:
+            with self.changed:
+                self.changed.wait_for(lambda: self.queue or self.stopping)
+                if self.stopping:
+                    return
+                job = self.queue.popleft()
+            job.state = "running"
+            try:
+                self._check(job)
+                self._run(job)
+                self._end(job, "done", "")
+            except Stopped as stopped:
+                self._end(job, "cancelled", str(stopped))
+            except WhymaskError as error:
+                self._end(job, "failed", str(error))
+            except Exception as error:
+                # A model is the user's code: whatever it does, the worker goes on.
+                log.exception("job %s failed", job.id)
+                self._end(
+                    job, "failed", f"the model failed on this image ({type(error).__name__}); see the server's log."
+                )
+
+    def _end(self, job: Job, state: State, message: str) -> None:
+        job.message, job.image = message, b""
+        job.state = state  # last: who sees it sees everything
+
+    def _check(self, job: Job) -> None:
+        if job.cancelled.is_set():
+            raise Stopped("Cancelled.")
+        if self.stopping:
+            raise Stopped("The server was stopped.")
+        if not job.watchers and time.monotonic() - job.seen > self.patience:
+            raise Stopped("Nobody was watching.")
+
+    def _run(self, job: Job) -> None:
+        request = job.request
+        if request.model not in self.loaded:
+            job.message = "Loading the model."
+            self.loaded[request.model] = self.models[request.model]()
+            job.message = ""
+        model = self.loaded[request.model]
+        recipe = recipe_for(model, request.method, request.k)
+        case = Case.of(
+            read_image(job.image),
+            model,
+            target=request.target,
+            question=request.question,
+            regions=request.regions,
+            fill=request.fill,
+            resize=request.resize,
+        )
+        case.before_batch = lambda: self._check(job)
+        job.expected = recipe.estimate(case.partition.n)
+        bound = case.bound
+        job.picture = picture(viewable(bound.image), bound.canvas, bound.fill, bound.box, case.partition)
+
+        def tell(progress: Progress) -> None:
+            job.forwards = progress.forwards
+            job.regions, job.score = standing(case, progress)
+
+        result = case.search(recipe, [request.seed], progress=tell)[0]
+        if isinstance(result, Ordering):
+            job.message = "Replaying the ordering."
+            result = result.with_curves(case.replay(result.order))
+        self.history.save(job.id, result)
+
+
+def standing(case: Case, progress: Progress) -> tuple[tuple[int, ...], float | None]:
+    """The best mask so far and what it keeps; of an ordering, the regions it has placed, as far as they were scored."""
+    best = progress.best
+    if isinstance(best, Seed):
+        (key,) = pack(best.mask[None])
+        return tuple(np.flatnonzero(best.mask).tolist()), case.known.get(key)
+    for placed in range(best.placed, 0, -1):
+        (key,) = pack(np.isin(np.arange(case.partition.n), best.order[:placed])[None])
+        if key in case.known:
+            return best.order[:placed], case.known[key]
+    return (), None

@@ -1,0 +1,89 @@
+"""What a client may ask for: everything is checked here, before a job exists."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from PIL import Image
+
+from whymask import METHOD
+from whymask.errors import WhymaskError, unknown
+from whymask.imaging import load_image
+from whymask.masking import FILLS
+from whymask.search.recipes import METHODS
+
+MAX_BYTES = 10_000_000
+MAX_PIXELS = 25_000_000
+MAX_REGIONS = 400
+FORMATS = ("JPEG", "PNG", "WEBP")
+FIELDS = ("model", "method", "k", "target", "question", "regions", "fill", "resize", "seed")
+Seen = Literal["own", "squash"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """A checked wish: names are of known things, no value is a path."""
+
+    model: str
+    method: str
+    k: int | None
+    target: str | None
+    question: str | None
+    regions: str
+    fill: str
+    resize: Seen
+    seed: int
+
+    @classmethod
+    def of(cls, wish: Mapping[str, str], models: Collection[str]) -> Request:
+        """The wish of a client, or a sentence about what is wrong with it."""
+        for name, value in wish.items():
+            if name not in FIELDS:
+                raise unknown("setting", name[:80], FIELDS)
+            if len(value) > 1000:
+                raise WhymaskError(f"{name} is longer than 1000 characters.")
+        wish = {name: value.strip() for name, value in wish.items() if value.strip()}
+        method = _one_of("method", wish.get("method", METHOD), METHODS)
+        return cls(
+            model=_one_of("model", wish.get("model", next(iter(models))), models),
+            method=method,
+            k=_number("k", wish["k"], least=1) if "k" in wish else None,
+            target=wish.get("target"),
+            question=wish.get("question"),
+            regions=_regions(wish.get("regions", "slico:64")),
+            fill=_one_of("fill", wish.get("fill", "black"), FILLS),
+            resize=_one_of("resize", wish.get("resize", "own"), get_args(Seen)),  # type: ignore[arg-type]
+            seed=_number("seed", wish.get("seed", "0"), least=0),
+        )
+
+
+def read_image(content: bytes) -> Image.Image:
+    """The image a client sent: JPEG, PNG or WebP, not too large once decoded."""
+    return load_image(content, formats=FORMATS, max_pixels=MAX_PIXELS)
+
+
+def _one_of(kind: str, name: str, known: Collection[str]) -> str:
+    if name not in known:
+        raise unknown(kind, name[:80], known)
+    return name
+
+
+def _number(name: str, text: str, least: int) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", text, re.ASCII) or int(text) < least:
+        raise WhymaskError(f"{name} must be a whole number of at least {least}, not {text[:20]!r}.")
+    return int(text)
+
+
+def _regions(text: str) -> str:
+    """Only what is made from the image itself: a label map would be a path."""
+    made = re.fullmatch(r"(?:slico:([0-9]{1,4})|grid:([0-9]{1,4})(?:x([0-9]{1,4}))?)", text, re.ASCII)
+    if made is None:
+        raise WhymaskError(f"regions is such as 'slico:64' or 'grid:8x8', not {text[:40]!r}.")
+    slico, rows, columns = made.groups()
+    count = int(slico or rows) * int(columns or 1)
+    if not 1 <= count <= MAX_REGIONS:
+        raise WhymaskError(f"an image is divided into 1 to {MAX_REGIONS} regions here, not {count}.")
+    return text

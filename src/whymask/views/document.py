@@ -1,0 +1,72 @@
+"""What the viewer in the browser is given: one JSON document for one or more explanations."""
+
+from __future__ import annotations
+
+import hashlib
+from base64 import b64encode
+from collections.abc import Sequence
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from whymask.imaging import Box, Canvas
+from whymask.partition import Partition
+from whymask.results import EvidenceMask, Ordering
+
+
+def document(explanations: Sequence[EvidenceMask | Ordering], names: Sequence[str]) -> dict[str, Any]:
+    """Explanations with their names; explanations of one image on one partition share its pixels."""
+    pictures: dict[str, dict[str, Any]] = {}
+    entries = []
+    for name, explanation in zip(names, explanations, strict=True):
+        scene = explanation.scene
+        parts = (scene.photo.tobytes(), scene.canvas.tobytes(), scene.fill.tobytes(), scene.partition.labels.tobytes())
+        key = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:12]
+        if key not in pictures:
+            pictures[key] = picture(scene.photo, scene.canvas, scene.fill, scene.box, scene.partition)
+        entry = {"name": name, "picture": key, "summary": str(explanation), **explanation.as_dict()}
+        if isinstance(explanation, Ordering):
+            entry["prefix"] = explanation.prefix
+        entries.append(entry)
+    return {"pictures": pictures, "explanations": entries}
+
+
+def picture(photo: Canvas, canvas: Canvas, fill: Canvas, box: Box, partition: Partition) -> dict[str, Any]:
+    """The pixels a viewer needs to compose any masked image by itself."""
+    height, width = partition.labels.shape
+    return {
+        "photo": _data_uri(photo, "JPEG", quality=88),
+        "canvas": _data_uri(canvas, "PNG", optimize=True),  # lossless: this is what the model saw
+        "fill": _data_uri(fill, "PNG", optimize=True),
+        "box": list(box),
+        "size": [width, height],
+        "runs": runs(partition.labels),
+        "areas": partition.areas.round(6).tolist(),
+    }
+
+
+def runs(labels: np.typing.NDArray[np.int32]) -> list[int]:
+    """A label map read row by row as region, length, region, length, ...
+
+    >>> runs(np.array([[0, 0, 1], [1, 1, 2]], dtype=np.int32))
+    [0, 2, 1, 3, 2, 1]
+    """
+    flat = labels.ravel()
+    starts = np.flatnonzero(np.diff(flat, prepend=-1))
+    lengths = np.diff(starts, append=len(flat))
+    return [int(value) for value in np.column_stack([flat[starts], lengths]).ravel()]
+
+
+def thumbnail(photo: Canvas, side: int = 160) -> str:
+    """A small square-ish copy of a photo as a data URI."""
+    image = Image.fromarray(photo)
+    image.thumbnail((side, side))
+    return _data_uri(np.asarray(image), "JPEG", quality=80)
+
+
+def _data_uri(pixels: Canvas, kind: str, **options: Any) -> str:
+    encoded = BytesIO()
+    Image.fromarray(pixels).save(encoded, format=kind, **options)
+    return f"data:image/{kind.lower()};base64,{b64encode(encoded.getvalue()).decode()}"

@@ -1,0 +1,65 @@
+"""A report: one HTML file that needs nothing else, with the same viewer as the served page."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Sequence
+from hashlib import sha256
+from html import escape
+from importlib.resources import files
+from string import Template
+
+from whymask.results import EvidenceMask, Ordering
+from whymask.views.document import document
+
+STATIC = files("whymask.views") / "static"
+VIEWER = ("scene.js", "curves.js", "parts.js", "viewer.js")
+"""The viewer's scripts, in the order they are loaded."""
+
+PAGE = Template("""\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; $policy">
+<link rel="icon" href="data:,">
+<title>$title</title>
+<style>$style</style>
+</head>
+<body>
+<main id="viewer"></main>
+<noscript>This report is drawn by JavaScript, which is switched off.</noscript>
+<script type="application/json" id="document">$data</script>
+<script>$script</script>
+</body>
+</html>
+""")
+
+
+def report(explanations: Sequence[EvidenceMask | Ordering], names: Sequence[str]) -> str:
+    """The explanations, a tab each, as one HTML page that fetches nothing (its own policy forbids it)."""
+    style = asset("viewer.css")
+    boot = (
+        "whymask.mount(document.getElementById('viewer'), JSON.parse(document.getElementById('document').textContent));"
+    )
+    script = "\n".join([*map(asset, VIEWER), boot])
+    title = " \u00b7 ".join(dict.fromkeys(one.target.label for one in explanations))
+    return PAGE.substitute(
+        policy=f"style-src {_digest(style)}; script-src {_digest(script)}",
+        title=escape(f"{title}: which regions are enough?"),
+        style=style,
+        # In a script element only "<" could end the data early.
+        data=json.dumps(document(explanations, names), allow_nan=False).replace("<", "\\u003c"),
+        script=script,
+    )
+
+
+def asset(name: str) -> str:
+    """A file of the viewer."""
+    return (STATIC / name).read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"

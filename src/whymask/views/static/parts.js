@@ -1,0 +1,107 @@
+// Small parts of the viewer: elements, numbers, scored images and the tables below.
+"use strict";
+
+/** An element; `null` children are left out. */
+whymask.el = function el(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children.filter((child) => child !== null && child !== undefined));
+  return element;
+};
+
+whymask.two = (score) => (score === null ? "\u2013" : score.toFixed(2));
+whymask.signed = (value) => (value < -0.0005 ? "\u2212" : "+") + Math.abs(value).toFixed(3);
+whymask.percent = (share) => `${(100 * share).toFixed(share > 0 && share < 0.0995 ? 1 : 0)} %`;
+
+/** A bar from 0 to 1, with a mark at the score of the whole image where that is given. */
+whymask.bar = function bar(score, whole = null) {
+  const inner = whymask.el("span", { class: "wm-bar-fill" });
+  inner.style.width = `${100 * (score ?? 0)}%`;
+  const mark = whole === null ? null : whymask.el("span", { class: "wm-bar-mark" });
+  if (mark) mark.style.left = `${100 * whole}%`;
+  return whymask.el("span", { class: "wm-bar", "aria-hidden": "true" }, inner, mark);
+};
+
+/** An image as the model saw it, with its score. */
+whymask.scored = function scored(label) {
+  const { el, two } = whymask;
+  const canvas = el("canvas", { class: "wm-canvas", role: "img", "aria-label": label });
+  const title = el("span", { class: "wm-title" });
+  const note = el("span", { class: "wm-small" });
+  const number = el("strong", { class: "wm-score" });
+  const meter = el("span", { class: "wm-meter" });
+  const element = el("figure", { class: "wm-scored" }, canvas,
+    el("figcaption", {}, el("span", {}, title, note), number, meter));
+  return {
+    element,
+    canvas,
+    tell(what, detail, score, whole) {
+      title.textContent = what;
+      note.textContent = detail;
+      number.textContent = two(score);
+      meter.replaceChildren(whymask.bar(score, whole));
+      canvas.setAttribute("aria-label", `${label}: ${detail}, score ${score === null ? "not known" : two(score)}`);
+    },
+  };
+};
+
+/** The tables below an explanation, folded. */
+whymask.folds = function folds(view) {
+  const { entry, curves } = view;
+  const { el, table, fold } = whymask;
+  const measures = curves ? ["insertion_auc", "deletion_auc", "best@30", "best@50", "at@30", "at@50", "high"] : [];
+  const own = ["full_score", "blank_score", ...(view.ordered ? [] : ["score", "removed_score", "area"])];
+  const numbers = [...measures.map((name) => [name, curves[name]]), ...own.map((name) => [name, entry[name]])];
+  const rounded = numbers.map(([name, value]) => [name, value.toFixed(4)]);
+  const image = { suff: "kept", necc: "removed" };
+  const stages = Object.entries(entry.ledger.stages).flatMap(([stage, sides]) =>
+    Object.entries(sides).map(([side, { mec, nominal }]) => [stage, image[side], mec, nominal]));
+  const sum = ["search in all", "", entry.ledger.mec, entry.ledger.nominal];
+  const replayed = curves ? [["replay", "", curves.forwards, ""]] : [];
+  const cost = table(["stage", "image", "forwards", "without a cache"], [...stages, sum, ...replayed]);
+  const seconds = entry.provenance.seconds;
+  const time = seconds ? el("p", { class: "wm-small" }, `${seconds.toFixed(1)} s for the search.`) : null;
+  return [
+    fold("Numbers", table(["measure", "value"], rounded)),
+    fold("Every region", () => whymask.regionTable(view)),
+    fold("What it cost", cost, time),
+    fold("How to get this again", table(["setting", "value"], whymask.flat(entry.provenance))),
+  ];
+};
+
+whymask.regionTable = function regionTable(view) {
+  const { entry, curves, order } = view;
+  const { table, percent, signed } = whymask;
+  const head = ["rank", "region", "area", ...(curves ? ["entering", "leaving"] : [])];
+  return table(head, order.map((region, t) => [
+    view.ordered || entry.ordered ? t + 1 : "\u2013",
+    entry.label_values ? entry.label_values[region] : region,
+    percent(view.scene.areas[region]),
+    ...(curves ? view.gain(t).map(signed) : []),
+  ]));
+};
+
+/** A folded section; a function as content is called when it is first opened. */
+whymask.fold = function fold(title, content, after = null) {
+  const { el } = whymask;
+  const body = el("div", { class: "wm-scroll", tabindex: 0, role: "region", "aria-label": title });
+  const details = el("details", {}, el("summary", {}, title), body, after);
+  if (typeof content === "function") details.addEventListener("toggle", () => body.append(content()), { once: true });
+  else body.append(content);
+  return details;
+};
+
+whymask.table = function table(head, rows) {
+  const { el } = whymask;
+  const cells = (tag, row, attributes = {}) => el("tr", {}, ...row.map((cell) => el(tag, attributes, String(cell))));
+  return el("table", {}, el("thead", {}, cells("th", head, { scope: "col" })),
+    el("tbody", {}, ...rows.map((row) => cells("td", row))));
+};
+
+/** Nested settings as [name, value] rows. */
+whymask.flat = function flat(settings, prefix = "") {
+  return Object.entries(settings).flatMap(([name, value]) =>
+    value !== null && typeof value === "object" && !Array.isArray(value)
+      ? whymask.flat(value, `${prefix}${name}.`)
+      : [[prefix + name, value === null ? "\u2013" : Array.isArray(value) ? value.join(", ") : value]]);
+};

@@ -1,0 +1,287 @@
+// The viewer: an explanation that can be stepped through. The report and the served page both use it.
+"use strict";
+
+/** Show a document: a tab for every explanation. `extra(entry)` may add an element below the heading. */
+whymask.mount = function mount(root, doc, { extra = () => null } = {}) {
+  const scenes = {};
+  for (const [key, picture] of Object.entries(doc.pictures)) scenes[key] = whymask.Scene.load(picture);
+  const panel = whymask.el("div", { class: "wm-view", id: "wm-panel" });
+  const show = async (number) => {
+    const entry = doc.explanations[number];
+    const view = new whymask.View(entry, await scenes[entry.picture], extra(entry));
+    panel.replaceChildren(...view.children);
+    view.start();
+    root.dataset.ready = number;
+  };
+  root.classList.add("wm");
+  if (doc.explanations.length === 1) {
+    root.replaceChildren(panel);
+  } else {
+    panel.setAttribute("role", "tabpanel");
+    root.replaceChildren(whymask.tabs(doc.explanations, show), panel);
+  }
+  return show(0);
+};
+
+/** A tab list as screen readers know it: arrow keys move, the chosen tab is in the tab order. */
+whymask.tabs = function tabs(explanations, show) {
+  const { el, two } = whymask;
+  const choose = (number, focus) => {
+    buttons.forEach((button, i) => {
+      button.setAttribute("aria-selected", i === number);
+      button.tabIndex = i === number ? 0 : -1;
+    });
+    if (focus) buttons[number].focus();
+    document.getElementById("wm-panel")?.setAttribute("aria-labelledby", `wm-tab-${number}`);
+    show(number);
+  };
+  const buttons = explanations.map((entry, number) => {
+    const score = entry.kind === "mask" ? `mask ${two(entry.score)}` : "";
+    const note = entry.curves ? `insertion ${two(entry.curves.insertion_auc)}` : score;
+    const button = el("button", { type: "button", role: "tab", id: `wm-tab-${number}`, "aria-controls": "wm-panel" },
+      el("span", {}, entry.name), el("small", {}, note));
+    button.setAttribute("aria-selected", number === 0);
+    button.tabIndex = number ? -1 : 0;
+    button.addEventListener("click", () => choose(number, false));
+    button.addEventListener("keydown", (event) => {
+      const move = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (move) choose((number + move + buttons.length) % buttons.length, true);
+      else if (event.key === "Home" || event.key === "End") choose(event.key === "Home" ? 0 : buttons.length - 1, true);
+      else return;
+      event.preventDefault();
+    });
+    return button;
+  });
+  return el("div", { class: "wm-tabs", role: "tablist", "aria-label": "Explanations" }, ...buttons);
+};
+
+whymask.View = class View {
+  /** One explanation on its scene. */
+  constructor(entry, scene, extra) {
+    Object.assign(this, { entry, scene, focus: -1, timer: null });
+    this.ordered = entry.kind === "ordering";
+    this.order = this.ordered ? entry.order : entry.regions;
+    this.rank = new Map(this.order.map((region, t) => [region, t]));
+    this.curves = entry.curves ?? null;
+    this.show = { mask: true, outline: true, heat: false };
+    this.t = this.ordered ? entry.prefix : this.order.length;
+    this.#build(extra);
+  }
+
+  /** Draw once the view is in the page. */
+  start() {
+    this.step(this.t);
+  }
+
+  /** Keep the first t regions. */
+  step(t) {
+    const { entry, scene, order } = this;
+    const n = this.ordered ? order.length : scene.n;
+    this.t = Math.min(Math.max(t, 0), order.length);
+    const kept = new Uint8Array(scene.n);
+    for (const region of order.slice(0, this.t)) kept[region] = 1;
+    this.kept = kept;
+    scene.compose(this.only.canvas, kept);
+    scene.compose(this.rest.canvas, kept.map((flag) => 1 - flag));
+    this.#paint();
+    const [score, removed] = this.scores(this.t);
+    const area = scene.area(kept);
+    const { percent, two } = whymask;
+    this.only.tell(`Only these ${this.t}`, `${percent(area)} of the area`, score, entry.full_score);
+    this.rest.tell("Without them", `${percent(1 - area)} of the area`, removed, entry.full_score);
+    this.plot?.mark(this.t);
+    if (this.slider) {
+      this.slider.value = this.t;
+      this.count.textContent = `${this.t} of ${n} regions`;
+      const scored = score === null ? "" : `: scores ${two(score)}, without them ${two(removed)}`;
+      this.slider.setAttribute("aria-valuetext", `${this.t} of ${n} regions, ${percent(area)} of the area${scored}`);
+    }
+  }
+
+  /** [score of the image with only the first t regions, score without them], null where it is not known. */
+  scores(t) {
+    const { entry, curves } = this;
+    if (!this.ordered) return [entry.score, entry.removed_score];
+    if (t === 0) return [entry.blank_score, entry.full_score];
+    if (t === this.order.length) return [entry.full_score, entry.blank_score];
+    return curves ? [curves.insertion[t - 1], curves.deletion[t - 1]] : [null, null];
+  }
+
+  /** What there is to say about a region. */
+  describe(region) {
+    const { entry, curves, rank } = this;
+    const { percent, signed } = whymask;
+    const name = entry.label_values ? entry.label_values[region] : region;
+    const words = [`Region ${name}`];
+    const t = rank.get(region);
+    if (this.ordered) words.push(`rank ${t + 1} of ${this.order.length}`);
+    else if (t === undefined) words.push("not in the mask");
+    else words.push(entry.ordered ? `number ${t + 1} of the mask` : "in the mask");
+    words.push(`${percent(this.scene.areas[region])} of the area`);
+    if (curves) words.push(`entering ${signed(this.gain(t)[0])}, leaving ${signed(this.gain(t)[1])}`);
+    return words.join(" \u00b7 ");
+  }
+
+  /** How the scores change when the region of rank t enters the empty image, and leaves the full one. */
+  gain(t) {
+    const [before, after] = [this.scores(t), this.scores(t + 1)];
+    return [after[0] - before[0], after[1] - before[1]];
+  }
+
+  #paint() {
+    const heat = new Float64Array(this.scene.n);
+    this.order.forEach((region, t) => (heat[region] = 1 - t / this.order.length));
+    this.scene.paint(this.photo, this.kept, { show: this.show, heat, focus: this.focus });
+  }
+
+  #build(extra) {
+    const { el } = whymask;
+    const { entry } = this;
+    this.photo = el("canvas", { class: "wm-canvas", role: "img", "aria-label": `The photo. ${this.#claim()}` });
+    this.readout = el("p", { class: "wm-readout" }, this.#hint());
+    this.only = whymask.scored("What is left when only the chosen regions are kept");
+    this.rest = whymask.scored("What is left when the chosen regions are removed");
+    this.children = [
+      el("header", { class: "wm-head" }, el("h1", {}, entry.target.label), el("p", {}, this.#claim()), extra),
+      this.#stage(),
+      this.curves ? this.#plot() : this.ordered ? this.#missing() : null,
+      this.ordered ? this.#player() : null,
+      el("div", { class: "wm-folds" }, ...whymask.folds(this)),
+    ].filter(Boolean);
+    this.photo.addEventListener("pointermove", (event) => this.#hover(event));
+    this.photo.addEventListener("pointerdown", (event) => this.#hover(event));
+    this.photo.addEventListener("pointerleave", () => this.#look(-1));
+    const pick = () => this.focus >= 0 && this.step(this.rank.get(this.focus) + 1);
+    if (this.ordered) this.photo.addEventListener("click", pick);
+  }
+
+  /** The photo and what the model saw, side by side at one height where there is room. */
+  #stage() {
+    const { el } = whymask;
+    const { photo, width, height } = this.scene;
+    const label = "The photo and its evidence";
+    const stage = el("div", { class: "wm-stage" },
+      el("section", { class: "wm-photo", "aria-label": label }, this.photo, this.#toggles(), this.readout),
+      el("div", { class: "wm-pair" }, this.only.element, this.rest.element));
+    const shapes = [photo.naturalWidth / photo.naturalHeight, width / height, width / height];
+    stage.style.setProperty("--columns", shapes.map((shape) => `minmax(0, ${shape}fr)`).join(" "));
+    stage.style.setProperty("--shapes", shapes[0] + shapes[1] + shapes[2]);
+    return stage;
+  }
+
+  #claim() {
+    const { entry } = this;
+    const { two, percent } = whymask;
+    const quoted = (label) => `\u201c${label}\u201d`;
+    const whole = `scores ${two(entry.full_score)} on the whole image.`;
+    const asked = `${quoted(entry.target.label)} ${whole}`;
+    const own = entry.prediction === entry.target.label;
+    const start = own ? `The model says ${quoted(entry.target.label)}, which ${whole}`
+      : entry.prediction ? `The model says ${quoted(entry.prediction)}; ${asked}` : asked;
+    const t = this.t;
+    const [score] = this.scores(t);
+    const which = this.ordered ? `The first ${t} of ${entry.n} regions` : `${t} of ${entry.n} regions`;
+    const area = this.order.slice(0, t).reduce((sum, region) => sum + this.scene.areas[region], 0);
+    const found = score === null ? `All ${entry.n} regions, most important first.`
+      : `${which}, ${percent(area)} of what it sees, keep ${two(score)}.`;
+    return `${start} ${found}${entry.complete ? "" : " The budget ended the search early."}`;
+  }
+
+  #hint() {
+    return matchMedia("(hover: none)").matches ? "Tap a region to see its rank." : "Point at a region to see its rank.";
+  }
+
+  #hover(event) {
+    const box = this.photo.getBoundingClientRect();
+    this.#look(this.scene.regionAt((event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height));
+  }
+
+  #look(region) {
+    if (region === this.focus) return;
+    this.focus = region;
+    this.readout.textContent = region >= 0 ? this.describe(region) : this.#hint();
+    this.#paint();
+  }
+
+  #toggles() {
+    const names = this.ordered ? ["mask", "outline", "heat"] : ["mask", "outline"];
+    const buttons = names.map((name) => {
+      const button = whymask.el("button", { type: "button", "aria-pressed": this.show[name] }, name);
+      button.addEventListener("click", () => {
+        this.show[name] = !this.show[name];
+        button.setAttribute("aria-pressed", this.show[name]);
+        this.#paint();
+      });
+      return button;
+    });
+    const ramp = this.ordered ? whymask.el("span", { class: "wm-ramp" }, "last", whymask.el("i"), "first") : null;
+    const label = "Show on the photo";
+    return whymask.el("div", { class: "wm-toggles", role: "group", "aria-label": label }, ...buttons, ramp);
+  }
+
+  #player() {
+    const { el } = whymask;
+    const last = this.order.length;
+    const label = "Regions kept, most important first";
+    this.slider = el("input", { type: "range", min: 0, max: last, step: 1, value: this.t, "aria-label": label });
+    this.slider.addEventListener("input", () => {
+      this.#pause();
+      this.step(Number(this.slider.value));
+    });
+    this.count = el("output", { class: "wm-count", "aria-live": "off" });
+    this.button = el("button", { type: "button", class: "wm-play", "aria-label": "Play" }, "\u25b6\ufe0e");
+    this.button.addEventListener("click", () => (this.timer ? this.#pause() : this.#play()));
+    const bar = el("div", { class: "wm-player" }, this.button, this.slider, this.count);
+    // Arrow keys step from anywhere on the page that does not use them itself.
+    const keys = (event) => {
+      if (!bar.isConnected) return document.removeEventListener("keydown", keys);
+      const move = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (!move || event.ctrlKey || event.metaKey || event.altKey) return;
+      if (event.target.closest("input, select, textarea, [role=tab], [contenteditable], .wm-scroll")) return;
+      event.preventDefault();
+      this.#pause();
+      this.slider.focus({ preventScroll: true });
+      this.step(this.t + move);
+    };
+    document.addEventListener("keydown", keys);
+    return bar;
+  }
+
+  #play() {
+    if (this.t === this.order.length) this.step(0);
+    this.button.textContent = "\u275a\u275a";
+    this.button.setAttribute("aria-label", "Pause");
+    this.timer = setInterval(() => {
+      if (!this.button.isConnected || this.t === this.order.length) return this.#pause();
+      this.step(this.t + 1);
+    }, 140);
+  }
+
+  #pause() {
+    clearInterval(this.timer);
+    this.timer = null;
+    this.button.textContent = "\u25b6\ufe0e";
+    this.button.setAttribute("aria-label", "Play");
+  }
+
+  #plot() {
+    const { el, two } = whymask;
+    const { entry, curves } = this;
+    this.plot = new whymask.Curves(curves, { full: entry.full_score, kept: entry.kept, onStep: (t) => this.step(t) });
+    const key = (name, text) => el("span", { class: `wm-key ${name}` }, text);
+    const legend = [
+      key("wm-key-insertion", `insertion, AUC ${two(curves.insertion_auc)}`),
+      key("wm-key-deletion", `deletion, AUC ${two(curves.deletion_auc)}`),
+      key("wm-key-whole", "whole image"),
+      entry.kept ? key("wm-key-seed", `seed, ${entry.kept} regions`) : null,
+    ];
+    const above = el("div", { class: "wm-legend" }, ...legend);
+    return el("section", { class: "wm-curves", "aria-label": "Curves" }, above, this.plot.element);
+  }
+
+  #missing() {
+    return whymask.el("p", { class: "wm-note" },
+      "This ordering was stored without its replay, so the scores of its prefixes are not known. ",
+      "Make the report where its model can be loaded to have them.");
+  }
+};

@@ -1,0 +1,69 @@
+"""The web view on a free port, in this process or in one of its own."""
+
+import socket
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import uvicorn
+
+import whymask
+from whymask.serve.app import create_app
+
+
+class Slow:
+    """A function over images that takes its time and counts its batches; the brighter the better."""
+
+    def __init__(self, seconds=0.0):
+        self.seconds, self.batches = seconds, 0
+
+    def __call__(self, images):
+        self.batches += 1
+        if self.seconds < 0:
+            raise RuntimeError("a broken model")
+        time.sleep(self.seconds)
+        return images.mean(axis=(1, 2, 3)) / 255
+
+    def model(self):
+        model = whymask.wrap(self, size=32)
+        model.batch_size = 4
+        return model
+
+
+@contextmanager
+def serving(folder, models, **limits):
+    """Serve until the end of the block; yields the address and the jobs."""
+    app = create_app(models, folder, hosts={"127.0.0.1"}, **limits)
+    listening = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1, limit_concurrency=128)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}", app.state.jobs
+    finally:
+        server.should_exit = True
+        thread.join(20)
+        listening.close()
+        assert not thread.is_alive()
+
+
+def photo(size=64, seed=0):
+    """The bytes of a small JPEG."""
+    from io import BytesIO
+
+    from PIL import Image
+
+    pixels = np.random.default_rng(seed).integers(0, 256, (size, size, 3)).astype(np.uint8)
+    encoded = BytesIO()
+    Image.fromarray(pixels).save(encoded, format="JPEG")
+    return encoded.getvalue()
+
+
+if __name__ == "__main__":
+    with serving(Path(sys.argv[1]), {"bright": Slow().model}, waiting=4, patience=2, body_seconds=1.5) as (url, _):
+        print(url, flush=True)
+        sys.stdin.read()

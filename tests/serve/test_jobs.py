@@ -1,0 +1,133 @@
+import time
+
+import pytest
+
+from whymask.errors import WhymaskError
+from whymask.results import EvidenceMask, Ordering
+from whymask.serve.history import History
+from whymask.serve.jobs import Jobs, QueueFullError
+from whymask.serve.request import Request
+
+from serve.served import Slow, photo
+
+
+def request(**wish):
+    return Request.of({"regions": "grid:4x4", **wish}, ["slow", "broken"])
+
+
+@pytest.fixture
+def jobs(tmp_path):
+    slow = Slow()
+    jobs = Jobs({"slow": slow.model, "broken": Slow(-1).model}, History(tmp_path), waiting=2, patience=60)
+    jobs.slow = slow
+    yield jobs
+    jobs.stop()
+    assert not jobs.worker.is_alive()
+
+
+def until(condition):
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+@pytest.mark.parametrize(("method", "kind"), [("trace", EvidenceMask), ("greedy", Ordering)])
+def test_a_job_becomes_a_result(jobs, method, kind):
+    job = jobs.submit(request(method=method), photo())
+    until(lambda: job.over)
+    assert (job.state, job.message) == ("done", "")
+    assert job.image == b""  # nothing is kept of it but the result
+    result = jobs.history.load(job.id)
+    assert isinstance(result, kind)
+    assert job.forwards == result.ledger.mec
+    if kind is Ordering:
+        assert result.curves is not None
+        assert job.score == pytest.approx(result.scene.full_score)  # the last prefix a search scores is everything
+    (entry,) = jobs.history.latest()
+    assert entry["id"] == job.id
+    assert entry["thumbnail"].startswith("data:image/jpeg;base64,")
+
+
+def test_a_cancelled_job_stops_within_one_batch(jobs):
+    jobs.slow.seconds = 0.02
+    job = jobs.submit(request(method="greedy", regions="grid:8x8"), photo())
+    until(lambda: jobs.slow.batches > 3)  # within the first step, which is 128 images in batches of 4
+    jobs.cancel(job)
+    at = jobs.slow.batches
+    until(lambda: job.over)
+    assert job.state == "cancelled"
+    assert jobs.slow.batches <= at + 1
+    assert jobs.history.latest() == []
+
+
+def test_a_job_nobody_watches_stops(jobs):
+    jobs.slow.seconds, jobs.patience = 0.02, 0.2
+    job = jobs.submit(request(method="greedy", regions="grid:8x8"), photo())
+    with jobs.watch(job):
+        until(lambda: jobs.slow.batches > 15)
+        assert job.state == "running"
+    until(lambda: job.over)
+    assert (job.state, job.message) == ("cancelled", "Nobody was watching.")
+
+
+def test_a_full_queue_refuses_and_a_cancelled_job_makes_room(jobs):
+    jobs.slow.seconds = 0.05
+    running = jobs.submit(request(method="greedy", regions="grid:8x8"), photo())
+    until(lambda: running.state == "running")
+    waiting = [jobs.submit(request(), photo()) for _ in range(2)]
+    assert jobs.full
+    with pytest.raises(QueueFullError):
+        jobs.submit(request(), photo())
+    jobs.cancel(waiting[0])
+    assert waiting[0].state == "cancelled"
+    jobs.submit(request(), photo())
+    jobs.cancel(running)
+
+
+def test_whatever_a_model_does_the_worker_goes_on(jobs, caplog):
+    broken = jobs.submit(request(model="broken"), photo())
+    wrong = jobs.submit(request(target="no such answer"), photo())
+    until(lambda: wrong.over)
+    assert (broken.state, wrong.state) == ("failed", "failed")
+    assert "RuntimeError" in broken.message
+    assert "a broken model" in caplog.text
+    assert "did you mean" in wrong.message or "unknown target" in wrong.message
+    good = jobs.submit(request(), photo())
+    until(lambda: good.over)
+    assert good.state == "done"
+
+
+@pytest.mark.parametrize(
+    ("wish", "words"),
+    [
+        ({"model": "/etc/passwd"}, "unknown model"),
+        ({"method": "trase"}, "did you mean 'trace'"),
+        ({"k": "-1"}, "k must be a whole number"),
+        ({"k": "٣"}, "k must be a whole number"),
+        ({"seed": "9" * 30}, "seed must be a whole number"),
+        ({"regions": "/etc/passwd"}, "regions is such as"),
+        ({"regions": "grid:99x99"}, "1 to 400 regions"),
+        ({"regions": "slico:0"}, "1 to 400 regions"),
+        ({"fill": "/etc/passwd"}, "unknown fill"),
+        ({"resize": "none"}, "unknown resize"),
+        ({"target": "a" * 1001}, "longer than"),
+        ({"path": "x"}, "unknown setting"),
+    ],
+)
+def test_a_wish_is_checked(wish, words):
+    with pytest.raises(WhymaskError, match=words):
+        request(**wish)
+
+
+@pytest.mark.parametrize("name", ["../secret", "..", "0123456789abcdeF", "0123456789abcdef\n", "", "a/b"])
+def test_only_ids_name_files(tmp_path, name):
+    (tmp_path / "results").mkdir()
+    (tmp_path / "secret.npz").touch()
+    assert History(tmp_path / "results").path(name) is None
+
+
+def test_foreign_files_in_the_folder_are_not_shown(tmp_path):
+    (tmp_path / "0123456789abcdef.npz").write_text("not a result")
+    (tmp_path / "mine.npz").touch()
+    assert History(tmp_path).latest() == []

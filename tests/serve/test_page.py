@@ -1,0 +1,161 @@
+"""The served page in a real browser."""
+
+import re
+
+import pytest
+
+from whymask.results import Explanation
+
+from serve.served import Slow, photo, serving
+
+SLOW = {"method": "greedy", "regions": "grid:8x8"}
+
+
+@pytest.fixture(scope="module")
+def slow():
+    return Slow()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory, slow):
+    with serving(tmp_path_factory.mktemp("served"), {"slow": slow.model}, waiting=2) as (url, jobs):
+        yield url, jobs
+
+
+@pytest.fixture
+def page(tab, server):
+    tab.goto(server[0])
+    tab.locator("#ask").wait_for()
+    return tab
+
+
+def ask(page, image, **wish):
+    page.set_input_files("#file", {"name": "a photo.jpg", "mimeType": "image/jpeg", "buffer": image})
+    page.get_by_text("More settings").click()
+    for name, value in {"regions": "grid:4x4", **wish}.items():
+        field = page.locator(f"[name={name}]")
+        if name in ("method", "regions", "fill", "model"):
+            field.select_option(value)
+        else:
+            field.fill(value)
+    page.get_by_role("button", name="Explain").click()
+
+
+def under_way(page, expected):
+    """Wait until the page tells how far the search is."""
+    told = re.compile(rf"^\d+ of about {expected} forwards · so far \d+ regions keep [01]\.\d\d$")
+    page.locator("#numbers").filter(has_text=told).wait_for()
+
+
+def forwards(page):
+    text = page.locator("#numbers").inner_text()
+    return int(re.match(r"\d+", text).group()) if text else 0
+
+
+def problem(page):
+    page.locator("#problem").wait_for()
+    return page.locator("#problem").inner_text()
+
+
+def test_upload_progress_result_download(page, server, slow, tmp_path):
+    slow.seconds = 0.03
+    ask(page, photo(), method="greedy")
+    under_way(page, 272)
+    first = forwards(page)
+    page.wait_for_timeout(300)
+    assert page.locator("#viewer[data-ready]").count() or forwards(page) > first  # it goes on
+    page.locator("#viewer[data-ready]").wait_for()
+    assert page.get_by_role("heading", name="the score").is_visible()
+    page.get_by_role("slider").fill("16")
+    assert page.locator(".wm-count").inner_text() == "16 of 16 regions"
+    saved = {}
+    for text, name in (("report", "report.html"), ("figure", "figure.png"), ("result", "result.npz")):
+        with page.expect_download() as download:
+            page.get_by_role("link", name=f"Save the {text}").click()
+        assert download.value.suggested_filename == f"whymask-{name}"
+        saved[name] = tmp_path / name
+        download.value.save_as(saved[name])
+    assert Explanation.load(saved["result.npz"]).n == 16
+    assert saved["figure.png"].read_bytes().startswith(b"\x89PNG")
+    page.goto(saved["report.html"].as_uri())  # the report works by itself
+    page.wait_for_selector("[data-ready]")
+
+
+def test_history(page, slow):
+    slow.seconds = 0
+    ask(page, photo(seed=5), k="3")
+    page.locator("#viewer[data-ready]").wait_for()
+    page.get_by_role("link", name="New image").click()
+    page.locator("#ask").wait_for()
+    page.locator("#past a").first.click()
+    page.locator("#viewer").wait_for()
+    assert "3 of 16 regions" in page.locator(".wm-head").inner_text()
+
+
+def test_cancel(page, server, slow):
+    slow.seconds = 0.05
+    ask(page, photo(), **SLOW)
+    under_way(page, 4160)
+    page.get_by_role("button", name="Cancel").click()
+    assert problem(page) == "Cancelled."
+    assert page.locator("#ask").is_visible()
+    batches = slow.batches
+    page.wait_for_timeout(200)
+    assert slow.batches <= batches + 1
+    slow.seconds = 0
+
+
+def test_a_page_loaded_again_finds_its_job(page, slow):
+    slow.seconds = 0.02
+    ask(page, photo(), **SLOW)
+    under_way(page, 4160)
+    before = forwards(page)
+    page.reload()
+    under_way(page, 4160)
+    assert forwards(page) >= before > 0
+    page.get_by_role("button", name="Cancel").click()
+    assert problem(page) == "Cancelled."
+    slow.seconds = 0
+
+
+@pytest.mark.parametrize(
+    ("image", "words"),
+    [
+        (b"just text", "The image is not an image that can be read (JPEG, PNG, WEBP)."),
+        (photo()[:500], "The image is broken and cannot be decoded"),
+        (b"GIF89a" + b"\0" * 100, "is not an image that can be read"),
+        (b"\xff" * 10_000_001, "The file is larger than 10 MB."),
+        (b"", "The image is empty."),
+    ],
+    ids=["text", "truncated", "gif", "large", "empty"],
+)
+def test_bad_uploads_give_a_readable_message(page, image, words):
+    page.set_input_files("#file", {"name": "x.jpg", "mimeType": "image/jpeg", "buffer": image})
+    if len(image) <= 10_000_000:
+        page.get_by_role("button", name="Explain").click()
+    assert words in problem(page)
+
+
+def test_mistakes_of_a_search_are_told_too(page, slow):
+    slow.seconds = 0
+    ask(page, photo(), k="17")
+    assert problem(page) == "K must be between 1 and the number of regions, 16, not 17."
+
+
+def test_an_address_that_is_no_job(page, server):
+    page.goto(f"{server[0]}/#0123456789abcdef")
+    assert problem(page) == "There is no such job."
+
+
+def test_every_control_has_a_name_and_a_phone_has_room(page):
+    page.set_viewport_size({"width": 360, "height": 740})
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
+    page.get_by_text("More settings").click()
+    for name in ("Model", "Method", "Regions", "Masked regions show", "Image is"):
+        assert page.get_by_role("combobox", name=name, exact=True).is_visible()
+    for name in ("Target", "Question, for models that answer one"):
+        assert page.get_by_role("textbox", name=name, exact=True).is_visible()
+    for name in ("Regions kept, k", "Seed"):
+        assert page.get_by_role("spinbutton", name=name, exact=True).is_visible()
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.tagName") != "BODY"
