@@ -5,7 +5,7 @@ The likeliest first token comes with every score, so a yes or a no costs nothing
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
 from pathlib import Path
@@ -40,15 +40,22 @@ def yes_or_no(answer: str) -> str | None:
     return next((word for word in ("Yes", "No") if begins(answer, word)), None)
 
 
-def in_words(model: Any, top: int | None, inputs: Any, bound: Bound) -> str:
-    """The answer that begins with token `top` (or is that class), generated from inputs (1, ...) where need be."""
-    if top is None:
+def in_words(
+    model: Any, tops: Sequence[int | None], inputs: Callable[[list[int]], Any], bounds: Sequence[Bound]
+) -> list[str]:
+    """The answers that begin with these tokens (or are these classes).
+
+    Those that are neither yes nor no are generated, from the inputs (m, ...) of their rows.
+    """
+    if None in tops:
         raise WhymaskError(f"{model.name} tells scores but not what it answers; use a model that runs here.")
-    text = str(model.labels[top])
-    if not hasattr(model, "generate") or yes_or_no(text):
-        return text
-    (generated,) = model.generate(inputs, [bound], TOKENS)
-    return str(generated)
+    texts = [str(model.labels[top]) for top in tops]
+    unsettled = [i for i, text in enumerate(texts) if not yes_or_no(text)] if hasattr(model, "generate") else []
+    for start in range(0, len(unsettled), model.batch_size):
+        some = unsettled[start : start + model.batch_size]
+        for i, text in zip(some, model.generate(inputs(some), [bounds[i] for i in some], TOKENS), strict=True):
+            texts[i] = text
+    return texts
 
 
 @dataclass(frozen=True)
@@ -92,11 +99,12 @@ def answer_all(
     for _, alike in groupby(bound, key=lambda item: item[2].key):
         while some := list(islice(alike, batch_size or model.batch_size)):
             bounds = [bound for *_, bound in some]
-            inputs = [bound.inputs[None] for bound in bounds]
-            top = model.respond(stack(inputs), bounds).top
+            inputs = stack([bound.inputs[None] for bound in bounds])
+            top = model.respond(inputs, bounds).top
             tops = [None] * len(some) if top is None else top.tolist()
-            for (question, text, of), own, first in zip(some, inputs, tops, strict=True):
-                yield Answered(question, where[question.image], text, in_words(model, first, own, of))
+            answers = in_words(model, tops, inputs.__getitem__, bounds)
+            for (question, text, _), answer in zip(some, answers, strict=True):
+                yield Answered(question, where[question.image], text, answer)
 
 
 def pope_cases(answered: Iterable[Answered]) -> list[tuple[Answered, str]]:
