@@ -21,12 +21,12 @@ def repair_figure(repair: Repair) -> Figure:
 
     scene, mask = repair.scene, repair.mask
     height, width = mask.shape
-    figure = Figure(figsize=(7.2, 3.6 * min(1.4, max(0.6, height / width)) + 0.9), layout="compressed")
+    figure = Figure(figsize=(7.2, 3.6 * min(1.4, max(0.6, height / width)) + 0.7), layout="compressed")
     panels: Any = figure.subplots(1, 2)
     before, after = panels
     for axes, image in ((before, scene.canvas), (after, np.where(mask[..., None], scene.canvas, scene.fill))):
         axes.imshow(image, interpolation="nearest")
-        axes.set(xticks=[], yticks=[])
+        axes.set(xticks=[], yticks=[], autoscale_on=False)
         axes.spines[:].set_visible(False)
     # Padded, so that a border at the image's edge is a border too.
     before.contour(np.pad(mask, 1), levels=[0.5], colors=[EVIDENCE], linewidths=1.4, extent=(-1, width, -1, height))
