@@ -231,11 +231,16 @@ def repair(
     device: Annotated[str | None, typer.Option(help="cpu, cuda or mps.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for the picture and the result.")] = Path("whymask-out"),
     as_json: Json = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
 ) -> None:
     """Show a model only the regions that speak for the answer it should have given, and ask again."""
+    from tqdm import tqdm
+
+    from whymask.api import recipe_for
+    from whymask.case import Case
     from whymask.imaging import load_image
     from whymask.models import load
-    from whymask.repairing import repair as mend
+    from whymask.repairing import attempt
     from whymask.results import writable
     from whymask.search import Recipe
     from whymask.views.figure import save_figure
@@ -244,9 +249,11 @@ def repair(
     picture = load_image(image)
     writable(out)
     loaded = load(model, **({} if device is None else {"device": device}))
-    found = mend(
-        picture, loaded, want=want, question=question, method=method, k=k, regions=regions, fill=fill, seed=seed
-    )
+    recipe = recipe_for(loaded, method, k)
+    case = Case.of(picture, loaded, target=want, question=question, regions=regions, fill=fill)
+    expected = recipe.estimate(case.partition.n)
+    with tqdm(total=expected, unit="forward", file=sys.stderr, disable=quiet or None, leave=False) as bar:
+        found = attempt(case, recipe, seed, progress=lambda told: bar.update(told.forwards - bar.n))
     stem = _unused(out, f"{image.stem}-repair")
     files = {
         "picture": str(save_figure(found.figure(), stem.with_name(stem.name + ".png"))),

@@ -54,8 +54,6 @@ def repair(
     """
     if isinstance(model, str):
         model = load(model)
-    if isinstance(want, str) and "[[" in want:
-        raise WhymaskError(f"want is an answer in plain words, such as 'No', not {want!r}.")
     recipe = recipe_for(model, method, k, params)
     case = Case.of(
         image, model, target=want, question=question, regions=regions, fill=fill, resize=resize, batch_size=batch_size
@@ -72,6 +70,9 @@ def attempt(
     progress: Callable[[Progress], None] | None = None,
 ) -> Repair:
     """Repair the answer to a case whose target is the wanted one; refused where that is the answer already."""
+    wanted = case.bound.target.label
+    if "[[" in wanted:
+        raise WhymaskError(f"the wanted answer is in plain words, such as 'No', not {wanted!r}.")
     ((given, right),) = replies(case, np.ones((1, case.partition.n), dtype=bool))
     if right:
         raise WhymaskError(f"{case.model.name} says {given!r} of the whole image: there is nothing to repair.")
