@@ -11,7 +11,7 @@ from whymask.models.base import Response
 from whymask.repairing import replies
 from whymask.results import Explanation
 from whymask.search import Recipe
-from whymask.views.figure import save_figure
+from whymask.views.report import report
 
 from models.talker import BRIGHT, Talker
 from models.tiny import lit, quadrants
@@ -100,6 +100,7 @@ def test_prints_saves_and_loads(tmp_path, method):
     assert again.as_dict() == fixed.as_dict() == json.loads(json.dumps(fixed.as_dict()))
     assert again.provenance["method"] == method
     np.testing.assert_array_equal(again.mask, fixed.mask)
+    assert "Repaired." in report([again], ["repair"])  # the viewer shows it as the mask it is
 
 
 def test_before_and_after(tmp_path):
@@ -110,5 +111,5 @@ def test_before_and_after(tmp_path):
     assert after.get_title() == 'only 2 of 4 regions, 50% of the image\nsays "No" (1.00)'
     shown = np.asarray(after.get_images()[0].get_array())
     np.testing.assert_array_equal(shown[..., 0] > 0, fixed.mask)
-    with Image.open(save_figure(figure, tmp_path / "repair.png")) as drawn:
+    with Image.open(fixed.savefig(tmp_path / "repair.png")) as drawn:
         assert (np.asarray(drawn.convert("RGB"))[:4] == 255).all()  # no title is cut off

@@ -243,7 +243,6 @@ def repair(
     from whymask.repairing import attempt
     from whymask.results import writable
     from whymask.search import Recipe
-    from whymask.views.figure import save_figure
 
     Recipe(method)
     picture = load_image(image)
@@ -256,7 +255,7 @@ def repair(
         found = attempt(case, recipe, seed, progress=lambda told: bar.update(told.forwards - bar.n))
     stem = _unused(out, f"{image.stem}-repair")
     files = {
-        "picture": str(save_figure(found.figure(), stem.with_name(stem.name + ".png"))),
+        "picture": str(found.savefig(stem.with_name(stem.name + ".png"))),
         "result": str(found.save(stem.with_name(stem.name + ".npz"))),
     }
     report = found.as_dict() | {"files": files}
