@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -47,7 +48,7 @@ def test_make_commands():
 @pytest.mark.usefixtures("photo")
 def test_command(command):
     assert command.startswith("whymask ")
-    words = [sys.executable, "-m", *command.split()]
+    words = [sys.executable, "-m", *shlex.split(command)]
     answer = subprocess.run(words, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout

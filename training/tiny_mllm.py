@@ -33,6 +33,7 @@ from whymask.models.llava import Llava
 from whymask.models.mllm import Mllm
 from whymask.models.qwen2_5_vl import Qwen25VL
 from whymask.models.registry import load
+from whymask.pope import ask
 
 Rows: TypeAlias = NDArray[np.int64]  # (questions, 3): image, object, whether it is there
 Found: TypeAlias = dict[str, dict[str, float]]
@@ -177,7 +178,7 @@ class Asked:
 
     def __init__(self, model: Mllm, device: str) -> None:
         self.model, self.device = model, device
-        prompts = [model.dialogue.prompt(scenes.ask(name)) for name in scenes.OBJECTS]
+        prompts = [model.dialogue.prompt(ask(name)) for name in scenes.OBJECTS]
         self.before = torch.tensor(prompts[0][0], device=device)
         self.after = torch.tensor([after for _, after in prompts], device=device)  # all of one length
         words = model.dialogue.tokenizer
@@ -225,10 +226,10 @@ def score(asked: Asked, pixels: torch.Tensor, sets: dict[str, Rows], batch: int 
 def question_sets(numbers: list[int]) -> dict[str, Rows]:
     """Rows (image, object, label) by sampling."""
     images = {scenes.file_name(number): i for i, number in enumerate(numbers)}
-    names = {scenes.ask(name): i for i, name in enumerate(scenes.OBJECTS)}
+    names = {ask(name): i for i, name in enumerate(scenes.OBJECTS)}
     return {
         sampling: np.array([
-            (images[q["image"]], names[q["text"]], q["label"] == "yes")
+            (images[q.image], names[q.text], q.label == "yes")
             for q in scenes.questions(sampling, len(numbers))
         ]) for sampling in SAMPLINGS
     }  # fmt: skip

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from whymask.api import explain, explain_many, replay
     from whymask.metrics.curves import Curves
     from whymask.models.registry import load, wrap
+    from whymask.repaired import Repair
+    from whymask.repairing import repair
     from whymask.results import EvidenceMask, Ordering
 
 __version__ = "0.1.0"
@@ -21,16 +23,20 @@ __all__ = [
     "Curves",
     "EvidenceMask",
     "Ordering",
+    "Repair",
     "WhymaskError",
     "__version__",
     "explain",
     "explain_many",
     "load",
+    "repair",
     "replay",
     "wrap",
 ]
 
 _HOME = {
+    "repair": "whymask.repairing",
+    "Repair": "whymask.repaired",
     "explain": "whymask.api",
     "explain_many": "whymask.api",
     "replay": "whymask.api",

@@ -125,10 +125,7 @@ class Case:
 
     def replay(self, order: Sequence[int]) -> Curves:
         """Insertion and deletion curves of an ordering; what is known is not sent again."""
-        prefixes = np.zeros((self.partition.n, self.partition.n), dtype=bool)
-        for t, region in enumerate(order):
-            prefixes[t:, region] = True
-        (insertion, deletion), sent = self.ask(prefixes, SUFF_NECC)
+        (insertion, deletion), sent = self.ask(prefixes(order), SUFF_NECC)
         return Curves(np.cumsum(self.partition.areas[list(order)]), insertion, deletion, forwards=sent)
 
     def result(self, found: SearchResult, provenance: dict[str, Any]) -> EvidenceMask | Ordering:
@@ -212,6 +209,14 @@ class Case:
                 **{name: version(name) for name in ("numpy", "pillow", "scikit-image", "scikit-learn", "torch")},
             },
         }
+
+
+def prefixes(order: Sequence[int]) -> Bools:
+    """The first 1 ... n regions of an ordering as kept sets, (n, n)."""
+    rows = np.zeros((len(order), len(order)), dtype=bool)
+    for t, region in enumerate(order):
+        rows[t:, region] = True
+    return rows
 
 
 _LEARNED: WeakKeyDictionary[Model, Batching] = WeakKeyDictionary()

@@ -41,7 +41,7 @@ def _options(
 
 @app.command()
 def explain(
-    image: Annotated[Path, typer.Argument(help="The image file.", show_default=False)],
+    image: Annotated[Path, typer.Argument(help="The image file, or scene:N.", show_default=False)],
     model: Annotated[str, typer.Option(help="A model id, see 'whymask models'.")] = "efficientnet-lite0",
     target: Annotated[str | None, typer.Option(help="Class name or index, or an answer; by default its own.")] = None,
     question: Annotated[str | None, typer.Option(help="For models that answer questions.")] = None,
@@ -209,11 +209,57 @@ def serve(
 
 def _unused(folder: Path, name: str) -> Path:
     """A file name in the folder that overwrites nothing: NAME, NAME-2, NAME-3, ..."""
+    name = name.replace(":", "-")  # scene:12
     for number in count(1):
         stem = folder / (name if number == 1 else f"{name}-{number}")
         if not any(stem.with_name(stem.name + suffix).exists() for suffix in (".png", ".npz")):
             return stem
     raise AssertionError("counting never ends")
+
+
+@app.command()
+def repair(
+    image: Annotated[Path, typer.Argument(help="The image file, or scene:N.", show_default=False)],
+    model: Annotated[str, typer.Option(help="A model id, see 'whymask models'.", show_default=False)],
+    want: Annotated[str, typer.Option(help="The answer that should have been given.", show_default=False)],
+    question: Annotated[str | None, typer.Option(help="For models that answer questions.")] = None,
+    method: Annotated[str, typer.Option(help="A method, see 'whymask methods'.")] = "trace",
+    k: Annotated[int | None, typer.Option(help="Regions of the mask; by default 10 with a question, else 8.")] = None,
+    regions: Annotated[str, typer.Option(help="slico:N, grid:N, grid:RxC or a label-map file.")] = "slico:64",
+    fill: Annotated[str, typer.Option(help="black, mean, blur, dark_defocus, a colour or an image file.")] = "black",
+    seed: Annotated[int, typer.Option(help="Seed of every random choice.")] = 0,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda or mps.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the picture and the result.")] = Path("whymask-out"),
+    as_json: Json = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+) -> None:
+    """Show a model only the regions that speak for the answer it should have given, and ask again."""
+    from tqdm import tqdm
+
+    from whymask.api import recipe_for
+    from whymask.case import Case
+    from whymask.imaging import load_image
+    from whymask.models import load
+    from whymask.repairing import attempt
+    from whymask.results import writable
+    from whymask.search import Recipe
+
+    Recipe(method)
+    picture = load_image(image)
+    writable(out)
+    loaded = load(model, **({} if device is None else {"device": device}))
+    recipe = recipe_for(loaded, method, k)
+    case = Case.of(picture, loaded, target=want, question=question, regions=regions, fill=fill)
+    expected = recipe.estimate(case.partition.n)
+    with tqdm(total=expected, unit="forward", file=sys.stderr, disable=quiet or None, leave=False) as bar:
+        found = attempt(case, recipe, seed, progress=lambda told: bar.update(told.forwards - bar.n))
+    stem = _unused(out, f"{image.stem}-repair")
+    files = {
+        "picture": str(found.savefig(stem.with_name(stem.name + ".png"))),
+        "result": str(found.save(stem.with_name(stem.name + ".npz"))),
+    }
+    report = found.as_dict() | {"files": files}
+    print(json.dumps(report, indent=2) if as_json else f"{found}\nPicture: {files['picture']}")
 
 
 @app.command()

@@ -29,7 +29,7 @@ FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
 
 
 def load_image(source: ImageSource, *, formats: tuple[str, ...] = FORMATS, max_pixels: int = MAX_PIXELS) -> Image.Image:
-    """An RGB image from a path, bytes, a PIL image or an array (H, W), (H, W, 3) or (H, W, 4).
+    """An RGB image from a path, bytes, a PIL image, an array (H, W), (H, W, 3) or (H, W, 4), or "scene:12".
 
     Rotates by EXIF, shows transparency on white and scales 16-bit values to 8. A file over `max_pixels` is refused
     before it is decoded.
@@ -42,6 +42,10 @@ def load_image(source: ImageSource, *, formats: tuple[str, ...] = FORMATS, max_p
             return _rgb(_from_array(source))
         if isinstance(source, str | PathLike):
             name = str(source)
+            if name.startswith("scene:"):
+                from whymask.scenes import named
+
+                return Image.fromarray(named(name).pixels)
             source = _read(Path(source))
         if not isinstance(source, bytes):
             raise WhymaskError(f"an image is a path, bytes, a PIL image or an array, not {type(source).__name__}.")

@@ -139,7 +139,9 @@ class Explanation(ABC):
             "provenance": header["provenance"],
             "complete": header["complete"],
         }
-        kinds: dict[str, type[EvidenceMask | Ordering]] = {"mask": EvidenceMask, "ordering": Ordering}
+        from whymask.repaired import Repair
+
+        kinds: dict[str, type[EvidenceMask | Ordering]] = {"mask": EvidenceMask, "ordering": Ordering, "repair": Repair}
         return kinds[header["kind"]]._restore(header, common | optional)
 
     def as_dict(self) -> dict[str, Any]:

@@ -13,16 +13,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
+from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from whymask.errors import unknown
+from whymask.errors import WhymaskError, unknown
+from whymask.pope import Question, Sampling, ask, pick, together, write_questions
+from whymask.results import atomic
 
 Split: TypeAlias = Literal["train", "test"]
-Sampling: TypeAlias = Literal["random", "popular", "adversarial"]
 Floats: TypeAlias = NDArray[np.floating[Any]]
 
 SIZE = 112  # pixels a side
@@ -74,35 +76,33 @@ def scene(split: Split, number: int) -> Scene:
     return _draw(_plan(split, rng), rng)
 
 
-def questions(sampling: Sampling, images: int = 500) -> list[dict[str, Any]]:
+def questions(sampling: Sampling, images: int = 500) -> list[Question]:
     """POPE's questions about test scenes of at least three objects: three of them, and three that are not there.
 
-    Those are any ("random"), the most frequent ones ("popular") or those that come with the ones there most often
-    ("adversarial"), both counted over training scenes.
+    What is popular and what comes together is counted over training scenes.
     """
-    if sampling not in get_args(Sampling):
-        raise unknown("sampling", sampling, get_args(Sampling))
-    together = _together()
-    asked: list[dict[str, Any]] = []
+    asked: list[Question] = []
     for number in tested(images):
-        rng = np.random.default_rng((SEED, 2, number))
         there = np.isin(OBJECTS, _there(number))
-        rank = rng.random(len(OBJECTS))  # decides ties as well
-        if sampling == "popular":
-            rank = rank + together.diagonal()
-        elif sampling == "adversarial":
-            rank = rank + together[there].sum(axis=0)
-        yes = rng.permutation(np.flatnonzero(there))[:3]
-        no = sorted(np.flatnonzero(~there), key=lambda i: -rank[i])[:3]
-        for name, label in ((OBJECTS[i], label) for pair in zip(yes, no, strict=True)
-                            for i, label in zip(pair, ("yes", "no"), strict=True)):  # fmt: skip
-            asked.append({"question_id": len(asked) + 1, "image": file_name(number), "text": ask(name), "label": label})
+        for i, label in pick(there, _together(), sampling, np.random.default_rng((SEED, 2, number))):
+            asked.append(Question(len(asked) + 1, file_name(number), ask(OBJECTS[i]), label))
     return asked
 
 
-def ask(name: str) -> str:
-    """POPE's question about an object."""
-    return f"Is there a {name} in the image?"
+def named(name: str) -> Scene:
+    """The test scene that "scene:12" stands for wherever an image is asked for."""
+    number = name.removeprefix("scene:")
+    if not number.isdecimal():
+        raise WhymaskError(f"a scene is named by its number, such as scene:12, not {name!r}.")
+    return scene("test", int(number))
+
+
+def write(folder: str | Path, sampling: Sampling, images: int = 500) -> Path:
+    """Write the images and the questions about them in POPE's format; returns the question file."""
+    for number in tested(images):
+        with atomic(Path(folder) / file_name(number)) as file:
+            Image.fromarray(scene("test", number).pixels).save(file, format="PNG")
+    return write_questions(Path(folder) / f"scene_pope_{sampling}.json", questions(sampling, images))
 
 
 def file_name(number: int) -> str:
@@ -146,10 +146,10 @@ def _plan(split: Split, rng: np.random.Generator) -> NDArray[np.int64]:
 @cache
 def _together() -> NDArray[np.int64]:
     """How often objects come together in training scenes, (objects, objects); its diagonal, how often they come."""
-    there = np.zeros((COUNTED, len(OBJECTS)), dtype=np.int64)
+    there = np.zeros((COUNTED, len(OBJECTS)), dtype=bool)
     for number in range(COUNTED):
-        there[number, _plan("train", _rng("train", number))] = 1
-    return there.T @ there
+        there[number, _plan("train", _rng("train", number))] = True
+    return together(there)
 
 
 def _draw(chosen: NDArray[np.int64], rng: np.random.Generator) -> Scene:

@@ -2,5 +2,16 @@
 
 from whymask.metrics.curves import Curves
 from whymask.metrics.overlap import jaccard, overlap, recurrence, top_overlap
+from whymask.metrics.repair import Outcome, Repairs, correction_region, repairs
 
-__all__ = ["Curves", "jaccard", "overlap", "recurrence", "top_overlap"]
+__all__ = [
+    "Curves",
+    "Outcome",
+    "Repairs",
+    "correction_region",
+    "jaccard",
+    "overlap",
+    "recurrence",
+    "repairs",
+    "top_overlap",
+]
