@@ -1,0 +1,1 @@
+"""The paper's tables from one command: what is measured, the runner, its records, the tables."""

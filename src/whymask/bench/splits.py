@@ -1,0 +1,110 @@
+"""The paper's Correct, Cause and Repair splits of a labelled set, by what a model answers.
+
+Correct: photos the model classifies right. Cause: photos it gets wrong, its wrong answer explained. Repair: the same
+photos, the truth explained.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from whymask.bench.manifest import Sample
+from whymask.errors import WhymaskError
+from whymask.imaging import Resize
+from whymask.masking import stack
+from whymask.models.base import Model
+from whymask.results import atomic
+
+CORRECT, WRONG = 5000, 2000
+NAMES = ("correct", "cause", "repair")
+
+
+@dataclass(frozen=True)
+class Splits:
+    """The same photos in Cause and Repair, with different targets."""
+
+    correct: list[Sample]
+    cause: list[Sample]
+    repair: list[Sample]
+
+    def __getitem__(self, name: str) -> list[Sample]:
+        return {"correct": self.correct, "cause": self.cause, "repair": self.repair}[name]
+
+
+def build(
+    samples: Sequence[Sample],
+    model: Model,
+    cache: Path,
+    *,
+    correct: int = CORRECT,
+    wrong: int = WRONG,
+    seed: int = 0,
+    resize: Resize = "own",
+) -> Splits:
+    """Go through the samples in a seeded order until there are enough right and enough wrong answers.
+
+    A set that runs out gives smaller splits.
+
+    Args:
+        samples: photos with their true classes (see `imagenet.labelled`).
+        model: a classifier.
+        cache: folder that keeps what the model answered: a second call reads no photo.
+        correct: photos of Correct.
+        wrong: photos of Cause, and of Repair.
+        seed: of the order.
+        resize: as for `explain`.
+    """
+    about = [model.name, model.fingerprint, sorted(model.settings.items()), resize, correct, wrong, seed]
+    known = [[sample.id, sample.image, sample.target] for sample in samples]
+    name = hashlib.sha256(json.dumps([about, known]).encode()).hexdigest()[:16]
+    file = cache / f"{name}.json"
+    if file.is_file():
+        answers = json.loads(file.read_text(encoding="utf-8"))
+    else:
+        answers = _answers(samples, model, correct, wrong, seed, resize)
+        with atomic(file) as out:
+            out.write(json.dumps(answers).encode())
+    right = [samples[i] for i, answer in answers if answer == samples[i].target]
+    mistaken = [(samples[i], answer) for i, answer in answers if answer != samples[i].target]
+    return Splits(
+        right[:correct],
+        [replace(sample, target=answer) for sample, answer in mistaken[:wrong]],
+        [sample for sample, _ in mistaken[:wrong]],
+    )
+
+
+def draw(samples: Sequence[Sample], count: int, seed: int = 0) -> list[Sample]:
+    """So many of the samples, drawn at random, in their own order."""
+    chosen = np.random.default_rng(seed).permutation(len(samples))[:count]
+    return [samples[i] for i in sorted(chosen.tolist())]
+
+
+def _answers(
+    samples: Sequence[Sample], model: Model, correct: int, wrong: int, seed: int, resize: Resize
+) -> list[tuple[int, int]]:
+    """(number of the sample, the model's answer), as far as they are needed."""
+    order = iter(np.random.default_rng(seed).permutation(len(samples)).tolist())
+    answers: list[tuple[int, int]] = []
+    right = mistaken = 0
+    while (right < correct or mistaken < wrong) and (some := list(islice(order, model.batch_size))):
+        for i, answer in zip(some, _predict([samples[i] for i in some], model, resize), strict=True):
+            answers.append((i, answer))
+            right += answer == samples[i].target
+            mistaken += answer != samples[i].target
+    return answers
+
+
+def _predict(samples: Sequence[Sample], model: Model, resize: Resize) -> Iterator[int]:
+    """The classes a model prefers, in one batch."""
+    bounds = [model.bind(sample.image, target=sample.target, resize=resize) for sample in samples]
+    top = model.respond(stack([bound.inputs[None] for bound in bounds]), bounds).top
+    if top is None:
+        raise WhymaskError(f"{model.name} does not name its answers, so there are no right and wrong ones.")
+    yield from top.tolist()
