@@ -203,11 +203,7 @@ class Case:
             **self.settings,
             **self.model.settings,
             "batch_size": self.batching.size,
-            "versions": {
-                "whymask": whymask.__version__,
-                "python": platform.python_version(),
-                **{name: version(name) for name in ("numpy", "pillow", "scikit-image", "scikit-learn", "torch")},
-            },
+            "versions": {"python": platform.python_version(), **versions()},
         }
 
 
@@ -217,6 +213,12 @@ def prefixes(order: Sequence[int]) -> Bools:
     for t, region in enumerate(order):
         rows[t:, region] = True
     return rows
+
+
+def versions() -> dict[str, str]:
+    """Of this package and those that can move a score."""
+    packages = ("numpy", "pillow", "scikit-image", "scikit-learn", "torch")
+    return {"whymask": whymask.__version__, **{name: version(name) for name in packages}}
 
 
 _LEARNED: WeakKeyDictionary[Model, Batching] = WeakKeyDictionary()

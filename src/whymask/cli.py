@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from whymask import METHOD, __version__
+from whymask.bench.cli import bench
 from whymask.errors import WhymaskError
 
 app = typer.Typer(
@@ -21,6 +22,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(bench, name="bench")
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout.")]
 
 

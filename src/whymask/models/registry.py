@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -58,6 +59,8 @@ FAMILIES = {
               "whymask.models.openai_chat", ("httpx",), "http"),
         Entry("FILE.onnx", "ONNX classifier: size=, mean=, std=, layout=, output=", "whymask.models.onnx",
               ("onnxruntime",), "onnx"),
+        Entry("FILE.py:FUNCTION", "your own: a function that returns a model, a torch module or a function over images",
+              "whymask.models.own", ()),
     )
 }  # fmt: skip
 
@@ -86,6 +89,8 @@ def _loader(name: str) -> tuple[Callable[..., Model], str]:
         return import_module(MODELS[name].module).load, name
     if name.endswith(".onnx"):
         return import_module("whymask.models.onnx").OnnxClassifier, name
+    if ".py:" in name:
+        return import_module("whymask.models.own").load, name
     family, colon, rest = name.partition(":")
     if family in ("http", "https"):
         return import_module("whymask.models.http").HttpModel, name
@@ -119,7 +124,7 @@ def wrap(model: Any, **options: Any) -> Model:
     if hasattr(model, "task") and hasattr(model, "image_processor"):
         wrapped: Model = import_module("whymask.models.hf").from_pipeline(model, **options)
         return wrapped
-    torch = optional("torch")
+    torch = sys.modules.get("torch")  # who has a module has imported it; a function can do without
     if torch is not None and isinstance(model, torch.nn.Module):
         module: Model = import_module("whymask.models.torch_module").wrap_module(model, **options)
         return module

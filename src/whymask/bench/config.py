@@ -1,0 +1,218 @@
+"""What a benchmark run measures: models, splits, methods and seeds, from a TOML file.
+
+Paths are relative to where the command runs.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, get_args
+
+from whymask.bench.splits import CORRECT, NAMES, WRONG
+from whymask.errors import WhymaskError, unknown, whole
+from whymask.imaging import Resize
+from whymask.search import Recipe
+
+EMPHASES = {"ins": "insertion_auc", "high": "high"}
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """A model as `whymask models` names it, and what it is called in tables."""
+
+    id: str
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class MethodSpec:
+    """A recipe, and what it is called in tables."""
+
+    name: str
+    recipe: Recipe
+    seeds: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class SplitSpec:
+    """A manifest, or one of the splits of the photos; all of it, or a part that is drawn."""
+
+    name: str
+    emphasis: str  # the column that decides
+    manifest: str | None = None
+    draw: int | None = None
+
+
+@dataclass(frozen=True)
+class Photos:
+    """A labelled set, and how much of it the splits take."""
+
+    source: str
+    correct: int = CORRECT
+    wrong: int = WRONG
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Config:
+    """A benchmark: every method with every seed on every split of every model."""
+
+    out: Path
+    models: tuple[ModelSpec, ...]
+    splits: tuple[SplitSpec, ...]
+    methods: tuple[MethodSpec, ...]
+    photos: Photos | None = None
+    regions: str = "slico:64"
+    fill: str = "black"
+    resize: Resize = "own"
+    budget: int | None = None
+    batch_size: int | None = None
+    together: int = 16  # samples searched at the same time
+
+    @property
+    def case(self) -> dict[str, Any]:
+        """How images are bound and divided."""
+        return {"regions": self.regions, "fill": self.fill, "resize": self.resize, "batch_size": self.batch_size}
+
+
+def read_config(path: str | Path) -> Config:
+    """The configuration of a file; unknown keys, methods and parameters are refused."""
+    file = Path(path)
+    try:
+        table = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise WhymaskError(f"the configuration {file} cannot be read: {error.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise WhymaskError(f"{file} is not TOML: {error}.") from None
+    return config(table, name=file.stem)
+
+
+def config(table: Mapping[str, Any], name: str = "run") -> Config:
+    """The configuration a table describes; without `out` its records go to runs/NAME."""
+    given = Reader(table, "the configuration", Config)
+    seeds = given.whole_numbers("seeds", [0])
+    methods = tuple(_method(entry, seeds) for entry in given.list("methods"))
+    models = tuple(_model(entry) for entry in given.list("models"))
+    photos = given.table("photos")
+    splits = given.table("splits")
+    if splits is None:
+        splits = {name: {} for name in NAMES} if photos is not None else {}
+    checked = Config(
+        out=Path(given.text("out", f"runs/{name}")),
+        models=models,
+        splits=tuple(_split(name, entry, photos is not None) for name, entry in splits.items()),
+        methods=methods,
+        photos=None if photos is None else _photos(photos),
+        regions=given.text("regions", Config.regions),
+        fill=given.text("fill", Config.fill),
+        resize=given.one_of("resize", Config.resize, get_args(Resize)),
+        budget=given.whole("budget", None, 0),
+        batch_size=given.whole("batch_size", None, 1),
+        together=given.whole("together", Config.together, 1),
+    )
+    if not checked.splits:
+        raise WhymaskError("the configuration names nothing to explain: give it [photos], or [splits] with manifests.")
+    for kind, specs in (("models", models), ("methods", methods)):
+        names = [spec.name for spec in specs]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice:
+            raise WhymaskError(f"two {kind} are called {twice!r}; give one another name.")
+    return checked
+
+
+class Reader:
+    """Takes checked values out of a TOML table."""
+
+    def __init__(self, table: Any, where: str, kind: type) -> None:
+        if not isinstance(table, Mapping):
+            raise WhymaskError(f"{where} must be a table, not {table!r}.")
+        names = {*kind.__dataclass_fields__, *MORE.get(kind, ())} - LESS.get(kind, set())  # type: ignore[attr-defined]
+        for key in table:
+            if key not in names:
+                raise unknown(f"key in {where}:", key, names)
+        self.values, self.where = table, where
+
+    def text(self, name: str, default: Any = ...) -> Any:
+        """A text; required where there is no default."""
+        value = self.values.get(name, default)
+        if value is ...:
+            raise WhymaskError(f"{self.where} needs {name!r}.")
+        if value is not default and not isinstance(value, str):
+            raise WhymaskError(f"{name} in {self.where} must be text, not {value!r}.")
+        return value
+
+    def one_of(self, name: str, default: Any, known: Any) -> Any:
+        """One of some texts."""
+        value = self.text(name, default)
+        if value is not default and value not in known:
+            raise unknown(name, value, known)
+        return value
+
+    def whole(self, name: str, default: Any, least: int) -> Any:
+        """A whole number."""
+        return whole(name, self.values[name], least) if name in self.values else default
+
+    def whole_numbers(self, name: str, default: Any) -> tuple[int, ...]:
+        """A list of them."""
+        values = self.values.get(name, default)
+        if not isinstance(values, list | tuple) or not values:
+            raise WhymaskError(f"{name} in {self.where} must be a list of whole numbers, not {values!r}.")
+        return tuple(dict.fromkeys(whole(f"each of {name}", value, 0) for value in values))
+
+    def list(self, name: str) -> list[Any]:
+        """A list that is not empty."""
+        values = self.values.get(name)
+        if not isinstance(values, list) or not values:
+            raise WhymaskError(f"{self.where} needs a list of {name}.")
+        return values
+
+    def table(self, name: str) -> Mapping[str, Any] | None:
+        """A table, if it is there."""
+        value = self.values.get(name)
+        if value is not None and not isinstance(value, Mapping):
+            raise WhymaskError(f"{name} in {self.where} must be a table, not {value!r}.")
+        return value
+
+
+MORE: dict[type, set[str]] = {Config: {"seeds"}, MethodSpec: {"method", "params"}}
+LESS: dict[type, set[str]] = {MethodSpec: {"recipe"}, SplitSpec: {"name"}}
+
+
+def _model(entry: Any) -> ModelSpec:
+    if isinstance(entry, str):
+        return ModelSpec(entry, entry)
+    given = Reader(entry, "an entry of models", ModelSpec)
+    return ModelSpec(given.text("id"), given.text("name", given.text("id")), given.table("options") or {})
+
+
+def _method(entry: Any, seeds: tuple[int, ...]) -> MethodSpec:
+    if isinstance(entry, str):
+        return MethodSpec(entry, Recipe(entry), seeds)
+    given = Reader(entry, "an entry of methods", MethodSpec)
+    recipe = Recipe(given.text("method"), given.table("params") or {})
+    return MethodSpec(given.text("name", given.text("method")), recipe, given.whole_numbers("seeds", seeds))
+
+
+def _split(name: str, entry: Any, photos: bool) -> SplitSpec:
+    given = Reader(entry, f"the split {name!r}", SplitSpec)
+    manifest = given.text("manifest", None)
+    if manifest is None and name not in NAMES:
+        raise WhymaskError(f"the split {name!r} needs a manifest; only {', '.join(NAMES)} are made from photos.")
+    if manifest is None and not photos:
+        raise WhymaskError(f"the split {name!r} needs [photos], or a manifest.")
+    usual = "high" if name.lower().startswith(("repair", "repope")) else "ins"
+    return SplitSpec(name, given.one_of("emphasis", usual, EMPHASES), manifest, given.whole("draw", None, 1))
+
+
+def _photos(entry: Mapping[str, Any]) -> Photos:
+    given = Reader(entry, "[photos]", Photos)
+    return Photos(
+        given.text("source"),
+        given.whole("correct", Photos.correct, 0),
+        given.whole("wrong", Photos.wrong, 0),
+        given.whole("seed", Photos.seed, 0),
+    )

@@ -1,0 +1,107 @@
+"""Several samples searched together: each one's numbers, its share of the time, and what failed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from whymask.case import Case, responder
+from whymask.memory import PeakMemory
+from whymask.objective import Oracle
+from whymask.search import Recipe, Search, drive
+from whymask.search.driver import Part, SearchResult
+from whymask.search.protocol import completed
+
+Outcome = dict[str, Any] | Exception
+
+
+def measure(
+    cases: Sequence[Case], recipe: Recipe, seed: int, budget: int | None = None
+) -> Iterator[tuple[int, Outcome]]:
+    """(number of the case, its numbers or why there are none), as searches end.
+
+    All cases are of one model and share its batches. When something fails, those that are left are tried one by one,
+    so that a case fails only by its own fault.
+    """
+    left = dict(enumerate(cases))
+    try:
+        for number, numbers in _searched(cases, recipe, seed, budget):
+            del left[number]
+            yield number, numbers
+    except Exception as error:
+        if len(cases) == 1:
+            yield 0, error
+            return
+        for number, case in left.items():
+            for _, outcome in measure([case], recipe, seed, budget):
+                yield number, outcome
+
+
+def _searched(
+    cases: Sequence[Case], recipe: Recipe, seed: int, budget: int | None
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    for case in cases:  # every method pays for its own forwards
+        case.known.clear()
+        case.tops.clear()
+    memory, shares = PeakMemory(cases[0].model), Shares(cases)
+    searches = shares.started(lambda case: Search(recipe, case.problem(seed), budget=budget, oracle=Oracle(case.known)))
+    for number, found in drive(searches, shares.respond, batch_size=lambda: cases[0].batching.size):
+        spent = {"seconds": shares.seconds[number], **memory.spent()}
+        yield number, {**numbers(cases[number], found), **spent}
+        shares.tick()  # what was done with the result is not the search's
+
+
+def numbers(case: Case, found: SearchResult) -> dict[str, Any]:
+    """What a table may say of a result."""
+    counted = {
+        "n": case.partition.n,
+        "mec": found.ledger.mec,
+        "nominal": found.ledger.nominal,
+        "complete": found.complete,
+        "label": case.bound.target.label,
+    }
+    mask = [] if found.seed is None else list(completed(found.seed).order[: int(found.seed.mask.sum())])
+    if found.order is not None:
+        order = found.order.tolist()
+        curves = case.replay(order)
+        ends = {"full": float(curves.insertion[-1]), "blank": float(curves.deletion[-1])}
+        return {**counted, **curves.summary(), **ends, "replay": curves.forwards, "order": order, "mask": mask}
+    kept = np.isin(np.arange(case.partition.n), mask)
+    ((score, removed, full, blank),), _ = case.ask(np.array([kept, ~kept, kept | True, kept & False]))
+    scores = {"score": float(score), "removed_score": float(removed), "full": float(full), "blank": float(blank)}
+    return {**counted, **scores, "area": float(case.partition.areas[mask].sum()), "mask": mask}
+
+
+class Shares:
+    """Splits the wall time among searches that share batches, by the images each sends."""
+
+    def __init__(self, cases: Sequence[Case]) -> None:
+        self.cases = cases
+        self.seconds = [0.0] * len(cases)
+        self._respond = responder(cases)
+        self._last = time.perf_counter()
+
+    def tick(self) -> float:
+        """Seconds since the last one."""
+        before, self._last = self._last, time.perf_counter()
+        return self._last - before
+
+    def started(self, start: Any) -> Iterator[Search]:
+        """A search per case; methods that go backward have done all of it when they have started."""
+        for number, case in enumerate(self.cases):
+            self.tick()
+            search = start(case)
+            self.seconds[number] += self.tick()
+            yield search
+
+    def respond(self, parts: Sequence[Part]) -> Sequence[ArrayLike]:
+        """Answer a batch."""
+        answers = self._respond(parts)
+        each = self.tick() / sum(len(rows) for _, rows in parts)
+        for number, rows in parts:
+            self.seconds[number] += each * len(rows)
+        return answers

@@ -1,0 +1,85 @@
+import pytest
+
+from whymask import WhymaskError
+from whymask.bench.config import config, read_config
+
+LEAST = {"models": ["efficientnet-lite0"], "methods": ["greedy"], "photos": {"source": "photos"}}
+
+
+def test_the_least_configuration_is_the_papers():
+    made = config(LEAST, name="x")
+    assert [split.name for split in made.splits] == ["correct", "cause", "repair"]
+    assert [split.emphasis for split in made.splits] == ["ins", "ins", "high"]
+    assert (made.photos.correct, made.photos.wrong, made.photos.seed) == (5000, 2000, 0)
+    assert (made.regions, made.fill, made.resize, str(made.out)) == ("slico:64", "black", "own", "runs/x")
+    assert made.methods[0].seeds == (0,)
+
+
+def test_a_file(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text("""
+models = ["efficientnet-lite0", {id = "clip:RN101/openai", name = "RN101", options = {device = "cuda"}}]
+methods = ["greedy", {name = "T", method = "trace+greedy", params = {k = 4}, seeds = [3]}]
+seeds = [0, 1]
+regions = "grid:4x4"
+
+[splits]
+mine = {manifest = "cases.jsonl", draw = 10}
+repope = {manifest = "wrong.jsonl"}
+""")
+    made = read_config(file)
+    assert [(m.id, m.name, dict(m.options)) for m in made.models] == [
+        ("efficientnet-lite0", "efficientnet-lite0", {}),
+        ("clip:RN101/openai", "RN101", {"device": "cuda"}),
+    ]
+    assert [(m.name, m.recipe.name, m.recipe.params, m.seeds) for m in made.methods] == [
+        ("greedy", "greedy", {}, (0, 1)),
+        ("T", "trace+greedy", {"k": 4}, (3,)),
+    ]
+    assert [(s.name, s.manifest, s.draw, s.emphasis) for s in made.splits] == [
+        ("mine", "cases.jsonl", 10, "ins"),
+        ("repope", "wrong.jsonl", None, "high"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"region": "grid:4x4"}, "unknown key in the configuration: 'region'; did you mean 'regions'?"),
+        ({"models": []}, "the configuration needs a list of models."),
+        ({"models": [{"name": "x"}]}, "an entry of models needs 'id'."),
+        ({"models": [3]}, "an entry of models must be a table, not 3."),
+        ({"methods": [{"method": "trace", "param": {}}]},
+         "unknown key in an entry of methods: 'param'; did you mean 'params'?"),
+        ({"methods": [{"method": "trace", "params": {"q": 1}}]}, "unknown parameter of trace 'q'; known: "),
+        ({"methods": ["greedy", "greedy"]}, "two methods are called 'greedy'; give one another name."),
+        ({"seeds": 3}, "seeds in the configuration must be a list of whole numbers, not 3."),
+        ({"seeds": [-1]}, "each of seeds must be a whole number of at least 0, not -1."),
+        ({"together": 0}, "together must be a whole number of at least 1, not 0."),
+        ({"regions": 64}, "regions in the configuration must be text, not 64."),
+        ({"resize": "crop"}, "unknown resize 'crop'"),
+        ({"photos": {}}, "[photos] needs 'source'."),
+        ({"photos": {"source": "x", "corect": 1}}, "unknown key in [photos]: 'corect'; did you mean 'correct'?"),
+        ({"splits": {"mine": {}}},
+         "the split 'mine' needs a manifest; only correct, cause, repair are made from photos."),
+        ({"splits": {"cause": {"emphasis": "hig"}}}, "unknown emphasis 'hig'; did you mean 'high'?"),
+        ({"splits": {}}, "the configuration names nothing to explain"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_named(change, told):
+    with pytest.raises(WhymaskError) as error:
+        config({**LEAST, **change})
+    assert str(error.value).startswith(told)
+
+
+def test_a_split_of_photos_needs_photos():
+    with pytest.raises(WhymaskError, match=r"the split 'cause' needs \[photos\], or a manifest"):
+        config({"models": ["m"], "methods": ["greedy"], "splits": {"cause": {}}})
+
+
+def test_a_file_that_is_no_configuration(tmp_path):
+    with pytest.raises(WhymaskError, match="cannot be read: No such file"):
+        read_config(tmp_path / "none.toml")
+    (tmp_path / "x.toml").write_text("models = [")
+    with pytest.raises(WhymaskError, match="is not TOML"):
+        read_config(tmp_path / "x.toml")

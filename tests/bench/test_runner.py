@@ -1,0 +1,325 @@
+import json
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import whymask
+from whymask import WhymaskError
+from whymask.bench.config import config
+from whymask.bench.manifest import Sample, write_manifest
+from whymask.bench.records import Store
+from whymask.bench.runner import run
+
+TOY = """
+import time
+
+import numpy as np
+
+
+def load(pause=0.0, fault=""):
+    def score(images):
+        time.sleep(pause)
+        if fault == "load":
+            raise RuntimeError("no such weights")
+        return images.mean(axis=(1, 2, 3)) / 255
+
+    if fault == "load":
+        raise RuntimeError("no such weights")
+    return score
+"""
+METHODS = ["greedy", {"method": "trace", "params": {"k": 3, "rounds": 2, "samples": 6}}]
+
+
+def photos(folder, count):
+    rng = np.random.default_rng(0)
+    samples = []
+    for i in range(count):
+        file = folder / f"{i}.png"
+        Image.fromarray(rng.integers(0, 256, (12, 12, 3), dtype=np.uint8)).save(file)
+        samples.append(Sample(str(i), str(file)))
+    write_manifest(folder / "cases.jsonl", samples)
+    return samples
+
+
+def table(folder, **changes):
+    return {
+        "out": str(folder / "run"),
+        "models": [{"id": f"{folder}/toy.py:load", "name": "toy", "options": {"pause": 0.0}}],
+        "splits": {"mine": {"manifest": str(folder / "cases.jsonl")}},
+        "methods": METHODS,
+        "seeds": [0, 1],
+        "regions": "grid:3x3",
+        "together": 3,
+        **changes,
+    }
+
+
+@pytest.fixture
+def place(tmp_path):
+    (tmp_path / "toy.py").write_text(TOY)
+    photos(tmp_path, 7)
+    return tmp_path
+
+
+def results(folder):
+    """Everything but times, by key."""
+    records = Store(Path(folder)).records
+    return {
+        key: {name: value for name, value in record.items() if name != "seconds"} for key, record in records.items()
+    }
+
+
+def lines(folder):
+    return [json.loads(line) for file in Path(folder).glob("records-*.jsonl") for line in file.read_text().splitlines()]
+
+
+def test_one_record_per_sample_method_and_seed(place):
+    summary = run(config(table(place)), quiet=True)
+    assert (summary.total, summary.done, summary.failed) == (28, 28, [])
+    assert str(summary) == "28 of 28 results are there"
+    records = lines(place / "run")
+    assert len({record["key"] for record in records}) == len(records) == 28
+    rows = {row.hash: row for row in Store(place / "run").rows.values()}
+    assert {row.names for row in rows.values()} == {("toy", "mine", "greedy"), ("toy", "mine", "trace")}
+    for record in records:
+        if rows[record["row"]].method == "greedy":
+            # The score is linear in the regions, so Greedy's two sides agree and the order is by brightness.
+            assert sorted(record["order"]) == list(range(9))
+            assert record["mec"] <= 9 * 10
+            assert record["insertion_auc"] > record["deletion_auc"]
+        else:
+            assert len(record["mask"]) == 3
+            assert record["score"] + record["removed_score"] == pytest.approx(record["full"])
+            assert record["area"] == pytest.approx(3 / 9)
+        assert record["seconds"] > 0
+
+
+def test_records_equal_those_of_explain(place):
+    run(config(table(place, seeds=[1])), quiet=True)
+    model = whymask.load(f"{place}/toy.py:load")
+    for record in results(place / "run").values():
+        alone = {"regions": "grid:3x3", "seed": 1}
+        if "order" in record:
+            ordering = whymask.explain(place / f"{record['sample']}.png", model, method="greedy", **alone)
+            assert list(ordering.order) == record["order"]
+            assert whymask.replay(ordering, model).insertion_auc == record["insertion_auc"]
+            assert ordering.ledger.mec == record["mec"]
+        else:
+            mask = whymask.explain(
+                place / f"{record['sample']}.png", model, method="trace", params=METHODS[1]["params"], **alone
+            )
+            assert (list(mask.regions), mask.score, mask.area) == (record["mask"], record["score"], record["area"])
+
+
+def test_what_is_there_is_not_run_again(place):
+    first = config(table(place, methods=["greedy"], seeds=[0]))
+    run(first, quiet=True)
+    before = lines(place / "run")
+    assert run(first, quiet=True).done == 7
+    assert lines(place / "run") == before
+    more = run(config(table(place)), quiet=True)
+    assert (more.total, len(lines(place / "run"))) == (28, 28)
+
+
+def test_shards_make_the_whole(place):
+    run(config(table(place)), quiet=True)
+    parts = [run(config(table(place, out=str(place / "parts"))), shard=(i, 3), quiet=True) for i in range(3)]
+    assert [part.total for part in parts] == [12, 8, 8]
+    assert results(place / "parts") == results(place / "run")
+
+
+def test_numbers_do_not_depend_on_company(place):
+    run(config(table(place)), quiet=True)
+    run(config(table(place, together=1, out=str(place / "alone"))), quiet=True)
+    assert results(place / "alone") == results(place / "run")
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"regions": "grid:2x2"}, "another regions \\('grid:3x3', now 'grid:2x2'\\)"),
+        (
+            {"methods": [{"name": "trace", "method": "trace", "params": {"k": 2}}]},
+            "another parameters k \\(3, now 2\\)",
+        ),
+        ({"budget": 5}, "another budget \\(None, now 5\\)"),
+    ],
+)
+def test_other_settings_are_not_mixed_under_one_name(place, change, told):
+    run(config(table(place, seeds=[0])), quiet=True)
+    with pytest.raises(WhymaskError, match=told):
+        run(config(table(place, seeds=[0], **change)), quiet=True)
+
+
+def test_a_changed_image_or_target_is_another_result(place):
+    run(config(table(place, seeds=[0], methods=["greedy"])), quiet=True)
+    Image.new("RGB", (12, 12), "white").save(place / "3.png")
+    run(config(table(place, seeds=[0], methods=["greedy"])), quiet=True)
+    assert len(results(place / "run")) == 8
+
+
+def test_a_failing_sample_is_told_and_tried_again(place):
+    (place / "2.png").rename(place / "gone.png")
+    (place / "5.png").write_bytes(b"no image")
+    summary = run(config(table(place, seeds=[0])), quiet=True)
+    assert (summary.total, summary.done, len(summary.failed)) == (14, 10, 4)
+    assert str(summary) == "10 of 14 results are there, 4 failed"
+    assert f"2, greedy: there is no file {place}/2.png." in summary.failed
+    (place / "gone.png").rename(place / "2.png")
+    again = run(config(table(place, seeds=[0])), quiet=True)
+    assert (again.done, len(again.failed)) == (12, 2)
+
+
+def test_a_model_that_fails_on_one_image_spares_its_company(place):
+    poison = np.asarray(Image.open(place / "4.png"))[0, 0].tolist()
+
+    def score(images):
+        if (images[:, 0, 0] == poison).all(axis=1).any():
+            raise RuntimeError("I cannot see this")
+        return images.mean(axis=(1, 2, 3)) / 255
+
+    model = whymask.wrap(score, labels=["bright"])
+    summary = run(config(table(place, seeds=[0], methods=["greedy"])), load=lambda spec: model, quiet=True)
+    assert summary.done == 6
+    assert summary.failed == ["4, greedy: RuntimeError: I cannot see this"]
+
+
+def test_a_method_that_cannot_do_an_image_says_why(place):
+    methods = [{"method": "trace", "params": {"k": 12}}]
+    summary = run(config(table(place, seeds=[0], methods=methods)), quiet=True)
+    assert summary.done == 0
+    assert summary.failed[0] == "0, trace: k must be between 1 and the number of regions, 9, not 12."
+
+
+def test_half_a_line_is_dropped(place):
+    wanted = config(table(place))
+    run(wanted, quiet=True)
+    whole = results(place / "run")
+    (file,) = (place / "run").glob("records-*.jsonl")
+    file.write_bytes(file.read_bytes()[:-20])
+    assert len(results(place / "run")) == 27
+    run(wanted, quiet=True)
+    assert results(place / "run") == whole
+
+
+def toml(path, given):
+    def value(v):
+        if isinstance(v, dict):
+            return "{" + ", ".join(f'"{k}" = {value(x)}' for k, x in v.items()) + "}"
+        return "[" + ", ".join(map(value, v)) + "]" if isinstance(v, list) else json.dumps(v)
+
+    path.write_text("".join(f"{key} = {value(v)}\n" for key, v in given.items()))
+    return path
+
+
+def start(*words, **options):
+    return subprocess.Popen(
+        [sys.executable, "-m", "whymask", "bench", *map(str, words)], stdout=-1, stderr=-1, text=True, **options
+    )
+
+
+def finish(process):
+    out, err = process.communicate()
+    return process.returncode, out, err
+
+
+def test_killed_twenty_times_none_is_lost_and_none_doubled(place):
+    photos(place, 30)
+    slow = [{"id": f"{place}/toy.py:load", "name": "toy", "options": {"pause": 0.002}}]
+    file = toml(place / "bench.toml", table(place, models=slow, out=str(place / "killed"), seeds=[0]))
+    rng = random.Random(0)
+    found = []
+    for _ in range(20):
+        process = start("run", file, "--quiet")
+        # Past the imports, where there is something to interrupt.
+        before, limit = len(lines_so_far(place / "killed")), time.monotonic() + 60
+        wanted = before + rng.choice([0, 1, 1, 2, 3])
+        while process.poll() is None and len(lines_so_far(place / "killed")) < wanted and time.monotonic() < limit:
+            time.sleep(0.002)
+        time.sleep(rng.uniform(0, 0.03))
+        process.send_signal(signal.SIGKILL)
+        finish(process)
+        found.append(len(lines_so_far(place / "killed")))
+    assert len(set(found)) > 5  # they were killed at work
+    code, out, _ = finish(start("run", file, "--quiet"))
+    assert (code, out) == (0, f"60 of 60 results are there in {place}/killed.\n")
+    whole = lines_so_far(place / "killed")
+    assert len(whole) == len({record["key"] for record in whole}) == 60
+    run(config(table(place, models=slow, out=str(place / "whole"), seeds=[0])), quiet=True)
+    assert results(place / "killed") == results(place / "whole")
+
+
+def lines_so_far(folder):
+    """Of files that are being written."""
+    texts = [file.read_text() for file in Path(folder).glob("records-*.jsonl")]
+    return [json.loads(line) for text in texts for line in text[: text.rfind("\n") + 1].splitlines()]
+
+
+def test_two_runners_share_a_folder(place):
+    photos(place, 12)
+    slow = [{"id": f"{place}/toy.py:load", "name": "toy", "options": {"pause": 0.01}}]
+    given = table(place, models=slow, seeds=[0])
+    file = toml(place / "bench.toml", given)
+    for code, out, _ in [finish(process) for process in [start("run", file, "--quiet"), start("run", file, "--quiet")]]:
+        assert (code, out) == (0, f"24 of 24 results are there in {place}/run.\n")
+    records = lines(place / "run")
+    assert len({record["key"] for record in records}) == len(records) == 24
+    assert len(list((place / "run").glob("records-*.jsonl"))) == 2
+    run(config({**given, "out": str(place / "alone")}), quiet=True)
+    assert results(place / "alone") == results(place / "run")
+
+
+def test_a_full_disk_loses_nothing(place):
+    file = toml(place / "bench.toml", table(place, seeds=[0]))
+    small = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))  # noqa: E731
+    code, _, err = finish(start("run", file, "--quiet", preexec_fn=small))
+    assert code == 2
+    assert err == (
+        f"whymask: cannot write to {place}/run: File too large; nothing written before is lost, and the same command "
+        "goes on from there.\n"
+    )
+    there = len(results(place / "run"))
+    assert 0 < there < 14
+    code, out, _ = finish(start("run", file, "--quiet"))
+    assert (code, out) == (0, f"14 of 14 results are there in {place}/run.\n")
+    run(config(table(place, seeds=[0], out=str(place / "whole"))), quiet=True)
+    assert results(place / "run") == results(place / "whole")
+
+
+def test_the_command_tells_failures_and_progress(place):
+    (place / "2.png").unlink()
+    code, out, err = finish(start("run", toml(place / "bench.toml", table(place, seeds=[0]))))
+    assert (code, out) == (1, f"12 of 14 results are there, 2 failed in {place}/run.\n")
+    assert f"failed: 2, greedy: there is no file {place}/2.png." in err
+    assert "forwards/s" in err
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"modles": []}, "unknown key in the configuration: 'modles'; did you mean 'models'?"),
+        ({"methods": ["gredy"]}, "unknown method 'gredy'; did you mean 'greedy'?"),
+        ({"models": [{"id": "toy.py:load", "options": {"fault": "load"}}]},
+         "the model toy.py:load cannot be loaded: RuntimeError: no such weights."),
+        ({"models": ["toy.py:lod"]}, "unknown function of toy.py 'lod'; did you mean 'load'?"),
+        ({"models": ["no.py:load"]}, "there is no file no.py."),
+    ],
+)  # fmt: skip
+def test_what_cannot_run_is_one_sentence(place, change, told):
+    code, out, err = finish(start("run", toml(place / "b.toml", {**table(place), **change}), "--quiet", cwd=place))
+    assert (code, out, err) == (2, "", f"whymask: {told}\n")
+
+
+@pytest.mark.parametrize("shard", ["1", "2/2", "a/b", "-1/2"])
+def test_a_wrong_shard_is_refused(place, shard):
+    code, _, err = finish(start("run", toml(place / "b.toml", table(place)), f"--shard={shard}"))
+    assert code == 2
+    assert "--shard takes I/N" in err
