@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from whymask.errors import WhymaskError
+from whymask.errors import WhymaskError, unknown
 
 if TYPE_CHECKING:
     from whymask.bench.runner import Summary
@@ -41,6 +41,36 @@ def run(config: ConfigFile, out: Out = None, shard: Shard = None, quiet: Quiet =
         print(f"whymask: stopped; the same command goes on from the records in {wanted.out}.", file=sys.stderr)
         raise typer.Exit(130) from None
     _tell(summary, wanted.out)
+
+
+@bench.command("table")
+def print_table(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of runs.", show_default=False)],
+    against: Annotated[str | None, typer.Option(help="Compare every row with this one, on the same samples.")] = None,
+    methods: Annotated[list[str] | None, typer.Option("--method", help="Only this row; may be repeated.")] = None,
+    kind: Annotated[str, typer.Option("--format", help="md, latex, csv or json.")] = "md",
+    profile: Annotated[bool, typer.Option("--profile", help="Time, forwards a second and peak memory too.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Write to this file instead.")] = None,
+) -> None:
+    """Print the paper's columns for every model and split of runs, with intervals and paired differences."""
+    from whymask.bench.render import FORMATS
+    from whymask.bench.table import table
+
+    if kind not in FORMATS:
+        raise unknown("format", kind, FORMATS)
+    made = table(runs, against, methods or ())
+    _write(FORMATS[kind](made, profile=profile) if kind in ("md", "latex") else FORMATS[kind](made), out)
+
+
+def _write(text: str, out: Path | None) -> None:
+    from whymask.results import atomic
+
+    if out is None:
+        print(text)
+        return
+    with atomic(out) as file:
+        file.write(text.encode())
+    print(out)
 
 
 def _tell(summary: Summary, out: Path) -> None:

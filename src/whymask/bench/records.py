@@ -37,6 +37,7 @@ class Row:
     emphasis: str
     returns: str  # "mask" or "ordering"
     needs: str  # "sets", "pixels" or "gradients"
+    place: tuple[int, ...]  # in the configuration (model, split, method), and so in tables
 
     @property
     def names(self) -> tuple[str, str, str]:
@@ -74,7 +75,8 @@ class Store:
         """Read what was written since."""
         for file in sorted((self.folder / "rows").glob("*.json")):
             if file.stem not in self.rows:
-                self.rows[file.stem] = Row(**_json(file.read_bytes(), file))
+                stored = _json(file.read_bytes(), file)
+                self.rows[file.stem] = Row(**{**stored, "place": tuple(stored["place"])})
         for file in sorted(self.folder.glob("records-*.jsonl")):
             start = self._read.get(file, 0)
             with file.open("rb") as opened:

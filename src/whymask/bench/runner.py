@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from whymask.api import recipe_for
-from whymask.bench.config import EMPHASES, Config, ModelSpec
+from whymask.bench.config import EMPHASES, Config, MethodSpec, ModelSpec, SplitSpec
 from whymask.bench.imagenet import labelled
 from whymask.bench.manifest import Sample, read_manifest, write_manifest
 from whymask.bench.measure import Outcome, measure
@@ -131,8 +131,10 @@ def _run_model(
     for split in config.splits:
         name = re.sub(r"[^\w.+-]+", "_", f"{spec.name}-{split.name}")
         write_manifest(config.out / "manifests" / f"{name}.jsonl", samples[split.name])
-        rows = [(_row(config, spec, model, split.name, split.emphasis, method.name, recipe), recipe, method.seeds)
-                for method in config.methods for recipe in [recipe_for(model, method.recipe)]]  # fmt: skip
+        rows = []
+        for method in config.methods:
+            recipe = recipe_for(model, method.recipe)
+            rows.append((_row(config, spec, model, split, method, recipe), recipe, method.seeds))
         store.declare([row for row, _, _ in rows])
         own = [
             (sample, sample.digest() or f"no image {sample.id}") for sample in samples[split.name][shard[0] :: shard[1]]
@@ -160,7 +162,7 @@ def _run_model(
             summary.failed.append(f"{sample.id}, {row.method}: {store.errors[key]['error']}")
 
 
-def _row(config: Config, spec: ModelSpec, model: Model, split: str, emphasis: str, name: str, recipe: Recipe) -> Row:
+def _row(config: Config, spec: ModelSpec, model: Model, split: SplitSpec, method: MethodSpec, recipe: Recipe) -> Row:
     parameters = recipe.method.parameters | dict(recipe.params)
     settings = {
         "schema": SCHEMA,
@@ -171,7 +173,16 @@ def _row(config: Config, spec: ModelSpec, model: Model, split: str, emphasis: st
         **config.case,
         "versions": versions(),
     }
-    return Row(spec.name, split, name, settings, EMPHASES[emphasis], recipe.method.returns, recipe.method.needs)
+    return Row(
+        spec.name,
+        split.name,
+        method.name,
+        settings,
+        emphasis=EMPHASES[split.emphasis],
+        returns=recipe.method.returns,
+        needs=recipe.method.needs,
+        place=(config.models.index(spec), config.splits.index(split), config.methods.index(method)),
+    )
 
 
 def _compute(config: Config, model: Model, work: Work, store: Store, progress: Progress) -> None:

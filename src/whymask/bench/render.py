@@ -1,0 +1,175 @@
+"""A table as Markdown, LaTeX, CSV or JSON."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from io import StringIO
+from typing import Any
+
+from whymask.bench.table import COLUMNS, COST, CURVES, MASKS, PROFILE, Cell, Column, Line, Table
+
+DASH = "—"
+STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
+LEGEND = (
+    "Means over samples with bootstrap 95 % intervals. @30 and @50 are the highest score up to that area, MEC counts "
+    f"distinct masked images, {DASH} is what a method does not have; the bold column decides."
+)
+PAIRED = "Differences to {against} on the same samples; {stars} by a paired sign-flip test."
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A printed table: (text, whether it stands out)."""
+
+    title: str
+    header: list[tuple[str, bool]]
+    body: list[list[tuple[str, bool]]]
+
+
+def as_markdown(table: Table, *, profile: bool = False) -> str:
+    """For reading."""
+    lines = []
+    for grid in _grids(table, profile):
+        lines += [f"### {grid.title}", ""]
+        for i, row in enumerate([grid.header, *grid.body]):
+            lines.append("| " + " | ".join(f"**{text}**" if strong else text for text, strong in row) + " |")
+            if i == 0:
+                lines.append("|---" * len(row) + "|")
+        lines.append("")
+    return "\n".join([*lines, *_notes(table), ""])
+
+
+def as_latex(table: Table, *, profile: bool = False) -> str:
+    """For a paper, with booktabs."""
+    lines = [f"% {note}" for note in _notes(table)]
+    for grid in _grids(table, profile):
+        lines += [f"% {grid.title}", rf"\begin{{tabular}}{{l{'c' * (len(grid.header) - 1)}}}", r"\toprule"]
+        for i, row in enumerate([grid.header, *grid.body]):
+            cells = [rf"\textbf{{{_tex(text)}}}" if strong else _tex(text) for text, strong in row]
+            lines.append(" & ".join(cells) + r" \\")
+            if i == 0:
+                lines.append(r"\midrule")
+        lines += [r"\bottomrule", r"\end{tabular}", ""]
+    return "\n".join(lines)
+
+
+def as_csv(table: Table) -> str:
+    """One line per number."""
+    text = StringIO()
+    names = ["model", "split", "method", "samples", "failed", "column", "mean", "low", "high",
+             "difference", "difference_low", "difference_high", "p"]  # fmt: skip
+    out = csv.writer(text, lineterminator="\n")
+    out.writerow(names)
+    for line in table.lines:
+        for column, cell in line.cells.items():
+            gap = line.differences.get(column)
+            paired = ["", "", "", ""] if gap is None else [gap.mean, gap.low, gap.high, gap.p]
+            about = [*line.row.names, len(line.samples), line.failed, column]
+            out.writerow([*about, cell.mean, cell.low, cell.high, *paired])
+    return text.getvalue()
+
+
+def as_json(table: Table) -> str:
+    """Everything."""
+    rows = [
+        {
+            "model": line.row.model,
+            "split": line.row.split,
+            "method": line.row.method,
+            "samples": len(line.samples),
+            "seeds": list(line.seeds),
+            "failed": line.failed,
+            "emphasis": line.row.emphasis,
+            "columns": {name: vars(cell) for name, cell in line.cells.items()},
+            "differences": {name: vars(cell) for name, cell in line.differences.items()},
+            "settings": line.row.settings,
+        }
+        for line in table.lines
+    ]
+    return json.dumps({"records": table.hash, "against": table.against, "rows": rows}, indent=2)
+
+
+FORMATS: Mapping[str, Callable[..., str]] = {"md": as_markdown, "latex": as_latex, "csv": as_csv, "json": as_json}
+
+
+def _grids(table: Table, profile: bool) -> list[Grid]:
+    grids = []
+    for block in table.blocks:
+        title = f"{block[0].row.model}, {block[0].row.split}, {_count(block)}"
+        shown = _columns(block, profile)
+        emphasis = block[0].row.emphasis
+        best = _best(block, emphasis)
+        body = []
+        for line in block:
+            failed = f" ({line.failed} failed)" if line.failed else ""
+            uneven = f" ({len(line.samples)})" if len({len(one.samples) for one in block}) > 1 else ""
+            cells = [(f"{line.row.method}{uneven}{failed}", False)]
+            for name, column in shown.items():
+                cell = line.cells.get(name)
+                cells.append((_mean(cell, column), name == emphasis and line is best))
+            body.append(cells)
+        header = [("method", False), *((column.name, name == emphasis) for name, column in shown.items())]
+        grids.append(Grid(title, header, body))
+        compared = [line for line in block if line.differences]
+        if compared:
+            shown = {
+                name: c for name, c in _columns(compared, False).items() if any(name in x.differences for x in compared)
+            }
+            body = [[(f"{line.row.method} - {table.against}", False),
+                     *((_gap(line.differences.get(name), c), name == emphasis) for name, c in shown.items())]
+                    for line in compared]  # fmt: skip
+            header = [("methods", False), *((column.name, name == emphasis) for name, column in shown.items())]
+            grids.append(Grid(f"{title}, differences", header, body))
+    return grids
+
+
+def _columns(block: list[Line], profile: bool) -> dict[str, Column]:
+    """Those that at least one line has."""
+    groups = (CURVES, MASKS, COST, PROFILE) if profile else (CURVES, MASKS, COST)
+    names = [name for group in groups for name in group]
+    return {name: COLUMNS[name] for name in names if any(name in line.cells for line in block)}
+
+
+def _best(block: list[Line], emphasis: str) -> Line | None:
+    having = [line for line in block if emphasis in line.cells]
+    return max(having, key=lambda line: line.cells[emphasis].mean) if len(having) > 1 else None
+
+
+def _count(block: list[Line]) -> str:
+    counts = sorted({len(line.samples) for line in block})
+    seeds = sorted({len(line.seeds) for line in block if line.seeds})
+    several = f", up to {seeds[-1]} seeds" if seeds and seeds[-1] > 1 else ""
+    return f"{' to '.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} samples{several}"
+
+
+def _mean(cell: Cell | None, column: Column) -> str:
+    if cell is None:
+        return DASH
+    d = column.digits
+    return f"{cell.mean:.{d}f} [{cell.low:.{d}f}, {cell.high:.{d}f}]"
+
+
+def _gap(cell: Cell | None, column: Column) -> str:
+    if cell is None:
+        return DASH
+    d = column.digits
+    assert cell.p is not None
+    stars = next((f" {mark}" for limit, mark in STARS if cell.p < limit), "")
+    return f"{cell.mean:+.{d}f} [{cell.low:+.{d}f}, {cell.high:+.{d}f}]{stars}"
+
+
+def _notes(table: Table) -> list[str]:
+    stars = ", ".join(f"{mark} p < {limit}" for limit, mark in reversed(STARS))
+    notes = [LEGEND, *([PAIRED.format(against=table.against, stars=stars)] if table.against else [])]
+    failed = sum(line.failed for line in table.lines)
+    if failed:
+        notes.append(f"{failed} results failed and are in no mean.")
+    return [*notes, f"Records {table.hash}."]
+
+
+def _tex(text: str) -> str:
+    plain: Any = str.maketrans({c: f"\\{c}" for c in "&%$#_{}"} | {DASH: "--", "*": r"\textasteriskcentered{}"})
+    return text.translate(plain)

@@ -1,0 +1,192 @@
+"""The numbers of the paper's tables from the records of runs: means over samples with their intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from whymask.bench.records import Record, Row, Store, digest
+from whymask.bench.stats import intervals, p_values
+from whymask.errors import WhymaskError, unknown
+from whymask.objective import Floats
+
+
+@dataclass(frozen=True)
+class Column:
+    """A number of the records and how tables show it."""
+
+    name: str
+    digits: int = 3
+    higher: bool = True  # is better
+
+
+CURVES = {
+    "insertion_auc": Column("Ins"),
+    "deletion_auc": Column("Del", higher=False),
+    "best@30": Column("@30"),
+    "best@50": Column("@50"),
+    "high": Column("High"),
+}
+MASKS = {"score": Column("Score"), "area": Column("Area", higher=False)}
+COST = {"mec": Column("MEC", 0, higher=False)}
+PROFILE = {
+    "seconds": Column("s", 2, higher=False),
+    "forwards/s": Column("forwards/s", 0),
+    "memory": Column("GiB", 2, higher=False),
+}
+COLUMNS = {**CURVES, **MASKS, **COST, **PROFILE}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A mean over samples, or a mean difference, with its bootstrap 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+    p: float | None = None  # of a difference
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row with its numbers."""
+
+    row: Row
+    samples: tuple[str, ...]
+    seeds: tuple[int, ...]
+    failed: int  # results that are missing because of an error
+    values: dict[str, Floats] = field(repr=False)  # by column, one mean over the seeds per sample
+    cells: dict[str, Cell] = field(default_factory=dict)
+    differences: dict[str, Cell] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Table:
+    """All lines, those of one model and split together."""
+
+    lines: list[Line]
+    against: str | None
+    hash: str  # of every number in it, times and memory apart
+
+    @property
+    def blocks(self) -> list[list[Line]]:
+        """Lines by model and split."""
+        groups: dict[tuple[str, str], list[Line]] = {}
+        for line in self.lines:
+            groups.setdefault(line.row.names[:2], []).append(line)
+        return list(groups.values())
+
+
+def table(runs: Sequence[str | Path], against: str | None = None, methods: Sequence[str] = ()) -> Table:
+    """Read the records of runs and compute every number.
+
+    Args:
+        runs: their folders; the shards of one run may lie in several.
+        against: a method that all others of its model and split are compared with on the same samples.
+        methods: only these rows.
+    """
+    lines = [line for line in collect(runs) if not methods or line.row.method in methods]
+    known = {line.row.method for line in lines}
+    for name in [*methods, *([against] if against else [])]:
+        if name not in known:
+            raise unknown("row", name, known)
+    hashed = digest(sorted((line.row.hash, line.samples, _told(line)) for line in lines))
+    made = Table(lines, against, hashed)
+    for block in made.blocks:
+        other = next((line for line in block if line.row.method == against), None)
+        _fill(block, other)
+    return made
+
+
+def collect(runs: Sequence[str | Path]) -> list[Line]:
+    """The rows of runs in their configurations' order, without intervals."""
+    rows: dict[str, Row] = {}
+    records: dict[str, Record] = {}
+    errors: dict[str, Record] = {}
+    for folder in map(Path, runs):
+        if not (folder / "rows").is_dir():
+            raise WhymaskError(f"{folder} holds no records; name the folder of a 'whymask bench run'.")
+        store = Store(folder)
+        for row in sorted(store.rows.values(), key=lambda row: row.place):
+            twin = next((r for r in rows.values() if r.names == row.names and r.hash != row.hash), None)
+            if twin:
+                raise WhymaskError(f"two runs have a row {row.method!r} ({row.model}, {row.split}) that differs.")
+            rows.setdefault(row.hash, row)
+        records |= store.records
+        errors |= store.errors
+    by_row: dict[str, list[Record]] = {name: [] for name in rows}
+    for record in records.values():
+        by_row[record["row"]].append(record)
+    failed: dict[str, set[tuple[str, int]]] = {name: set() for name in rows}
+    for record in errors.values():
+        failed[record["row"]].add((record["sample"], record["seed"]))
+    lines = [_line(row, by_row[row.hash], failed[row.hash]) for row in rows.values()]
+    if not any(line.samples for line in lines):
+        raise WhymaskError("there is no result yet.")
+    return lines
+
+
+def _line(row: Row, records: list[Record], failed: set[tuple[str, int]]) -> Line:
+    results: dict[str, dict[int, Record]] = {}
+    for record in records:
+        seeds = results.setdefault(record["sample"], {})
+        if record["seed"] in seeds:
+            raise WhymaskError(
+                f"{row.method!r} ({row.model}, {row.split}) has two results for the sample {record['sample']}: its "
+                "image or target has changed; use another folder."
+            )
+        seeds[record["seed"]] = record
+    samples = tuple(sorted(results))
+    columns = {name: [_value(results[s].values(), name) for s in samples] for name in COLUMNS}
+    return Line(
+        row,
+        samples,
+        tuple(sorted({record["seed"] for record in records})),
+        sum(seed not in results.get(sample, {}) for sample, seed in failed),
+        {name: np.array(v, dtype=np.float64) for name, v in columns.items() if v and None not in v},
+    )
+
+
+def _value(records: Iterable[Record], column: str) -> float | None:
+    """The mean over the seeds of one sample; None where the method has no such number."""
+    values = [_number(record, column) for record in records]
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if len(known) == len(values) else None
+
+
+def _number(record: Record, column: str) -> float | None:
+    if column == "forwards/s":
+        return record["mec"] / record["seconds"] if record["seconds"] and record["mec"] else None
+    if column == "memory":
+        return record["peak_memory"] / 2**30 if "peak_memory" in record else None
+    return record.get(column)
+
+
+def _told(line: Line) -> list[tuple[str, list[float]]]:
+    return [(name, v.tolist()) for name, v in line.values.items() if name not in PROFILE]
+
+
+def _fill(block: list[Line], other: Line | None) -> None:
+    """Means, differences and their intervals; what belongs to the same samples is resampled together."""
+    wanted: dict[tuple[str, ...], list[tuple[Line, str, Floats, bool]]] = {}
+    for line in block:
+        for name, values in line.values.items():
+            if name == "mec" and line.row.needs == "gradients" and not values.any():
+                continue  # it goes backward, and its forwards are not counted
+            wanted.setdefault(line.samples, []).append((line, name, values, False))
+            if other is not None and other is not line and name in other.values and name not in PROFILE:
+                shared, mine, theirs = np.intersect1d(line.samples, other.samples, return_indices=True)
+                if len(shared):
+                    gap = values[mine] - other.values[name][theirs]
+                    wanted.setdefault(tuple(shared.tolist()), []).append((line, name, gap, True))
+    for group in wanted.values():
+        matrix = np.stack([values for *_, values, _ in group], axis=1)
+        low, high = intervals(matrix)
+        paired = [i for i, (*_, difference) in enumerate(group) if difference]
+        p = dict(zip(paired, p_values(matrix[:, paired]), strict=True)) if paired else {}
+        for i, (line, name, values, difference) in enumerate(group):
+            cell = Cell(float(values.mean()), float(low[i]), float(high[i]), float(p[i]) if difference else None)
+            (line.differences if difference else line.cells)[name] = cell

@@ -1,0 +1,154 @@
+import csv
+import json
+from io import StringIO
+
+import pytest
+
+from whymask import WhymaskError
+from whymask.bench.records import Row, Store
+from whymask.bench.render import as_csv, as_json, as_latex, as_markdown
+from whymask.bench.table import table
+
+
+def row(method, place=0, split="correct", **changes):
+    usual = {"settings": {"k": 8}, "emphasis": "insertion_auc", "returns": "ordering", "needs": "sets"}
+    return Row("net", split, method, place=(0, 0, place), **{**usual, **changes})
+
+
+def ordering(insertion, **more):
+    curves = {"insertion_auc": insertion, "deletion_auc": 0.1, "best@30": 0.7, "best@50": 0.8, "high": 0.9}
+    return {**curves, "mec": 100, "seconds": 2.0, **more}
+
+
+def write(folder, rows):
+    """rows: (row, {sample: numbers or an error}), or {(sample, seed): ...}."""
+    folder.mkdir(exist_ok=True)
+    store = Store(folder)
+    store.declare([one for one, _ in rows])
+    for one, results in rows:
+        for sample, numbers in results.items():
+            name, seed = sample if isinstance(sample, tuple) else (sample, 0)
+            told = {"error": numbers} if isinstance(numbers, str) else numbers
+            store.append({"key": one.key(name, seed), "row": one.hash, "sample": name, "seed": seed, **told})
+    store.close()
+    return folder
+
+
+@pytest.fixture
+def run(tmp_path):
+    return write(
+        tmp_path / "run",
+        [
+            (
+                row("trace", 2, returns="mask"),
+                {s: {"score": 0.5, "area": 0.12, "mec": 160, "seconds": 1.0} for s in "abcd"},
+            ),
+            (row("greedy", 0), {s: ordering(x) for s, x in zip("abcd", (0.1, 0.2, 0.3, 0.4), strict=True)}),
+            (row("trace+greedy", 1), {s: ordering(x) for s, x in zip("abcd", (0.2, 0.3, 0.4, 0.5), strict=True)}),
+            (row("grad-cam", 3, needs="gradients"), {"a": ordering(0.1, mec=0), "b": "RuntimeError: no"}),
+        ],
+    )
+
+
+def test_means_and_differences(run):
+    made = table([run], against="greedy")
+    lines = {line.row.method: line for line in made.lines}
+    assert list(lines) == ["greedy", "trace+greedy", "trace", "grad-cam"]
+    assert lines["greedy"].cells["insertion_auc"].mean == pytest.approx(0.25)
+    assert lines["greedy"].cells["insertion_auc"].low < 0.25 < lines["greedy"].cells["insertion_auc"].high
+    gap = lines["trace+greedy"].differences["insertion_auc"]
+    assert (gap.mean, gap.low, gap.high) == pytest.approx((0.1, 0.1, 0.1))
+    assert gap.p == pytest.approx(2 / 16, abs=0.015)
+    assert not lines["greedy"].differences
+    # Only the samples both have: a alone, where they are equal.
+    assert lines["grad-cam"].differences["insertion_auc"].mean == pytest.approx(0)
+    assert lines["grad-cam"].failed == 1
+    assert lines["trace"].cells["area"].mean == pytest.approx(0.12)
+    assert "insertion_auc" not in lines["trace"].cells
+    assert lines["trace"].differences["mec"].mean == 60
+
+
+def test_markdown(run):
+    text = as_markdown(table([run], against="greedy"))
+    lines = text.splitlines()
+    assert lines[0] == "### net, correct, 1 to 4 samples"
+    assert lines[2] == "| method | **Ins** | Del | @30 | @50 | High | Score | Area | MEC |"
+    assert lines[5].startswith("| trace+greedy (4) | **0.350 [")
+    mask = [cell.strip() for cell in lines[6].strip("|").split("|")]
+    assert mask[0] == "trace (4)"
+    assert mask[1:6] == ["—"] * 5
+    assert mask[6:] == ["0.500 [0.500, 0.500]", "0.120 [0.120, 0.120]", "160 [160, 160]"]
+    backward = [cell.strip() for cell in lines[7].strip("|").split("|")]
+    assert backward[0] == "grad-cam (1) (1 failed)"
+    assert backward[-1] == "—"
+    assert "| trace+greedy - greedy | **+0.100 [+0.100, +0.100]**" in text
+    assert "1 results failed and are in no mean." in text
+    assert "s |" not in lines[2]
+    assert "| s | forwards/s |" in as_markdown(table([run]), profile=True)
+
+
+def test_latex(run):
+    text = as_latex(table([run]))
+    assert text.count(r"\begin{tabular}{lcccccccc}") == text.count(r"\end{tabular}") == 1
+    assert r"method & \textbf{Ins} & Del & @30" in text
+    assert "trace (4) & -- & --" in text
+    assert "—" not in text.replace("% ", "", 1).split(r"\begin")[1]
+
+
+def test_csv_and_json_hold_every_number(run):
+    made = table([run], against="greedy")
+    rows = list(csv.DictReader(StringIO(as_csv(made))))
+    ours = next(r for r in rows if r["method"] == "trace+greedy" and r["column"] == "insertion_auc")
+    assert float(ours["mean"]) == pytest.approx(0.35)
+    assert float(ours["difference"]) == pytest.approx(0.1)
+    assert (ours["samples"], ours["failed"]) == ("4", "0")
+    data = json.loads(as_json(made))
+    assert data["records"] == made.hash
+    assert [r["method"] for r in data["rows"]] == ["greedy", "trace+greedy", "trace", "grad-cam"]
+    assert data["rows"][0]["settings"] == {"k": 8}
+
+
+def test_seeds_are_averaged_within_a_sample(tmp_path):
+    results = {("a", 0): ordering(0.2), ("a", 1): ordering(0.4), ("b", 0): ordering(0.9)}
+    (line,) = table([write(tmp_path / "run", [(row("trace+greedy"), results)])]).lines
+    assert line.cells["insertion_auc"].mean == pytest.approx((0.3 + 0.9) / 2)
+    assert line.seeds == (0, 1)
+
+
+def test_the_hash_is_of_the_numbers_and_not_of_the_times(tmp_path):
+    def hashed(name, **changes):
+        return table([write(tmp_path / name, [(row("greedy"), {"a": ordering(0.5, **changes)})])]).hash
+
+    assert hashed("one") == hashed("two", seconds=9.0)
+    assert hashed("one") != hashed("three", high=0.91)
+
+
+def test_shards_in_several_folders_are_one_run(tmp_path, run):
+    a = write(tmp_path / "a", [(row("greedy"), {"a": ordering(0.1), "b": ordering(0.2)})])
+    b = write(tmp_path / "b", [(row("greedy"), {"c": ordering(0.6)})])
+    (line,) = table([a, b]).lines
+    assert line.samples == ("a", "b", "c")
+    other = write(tmp_path / "c", [(row("greedy", settings={"k": 9}), {"a": ordering(0.1)})])
+    with pytest.raises(WhymaskError, match=r"two runs have a row 'greedy' \(net, correct\) that differs"):
+        table([a, other])
+
+
+def test_a_later_result_mends_an_error(tmp_path):
+    one = row("greedy")
+    folder = write(tmp_path / "run", [(one, {"a": "there is no file", "b": ordering(0.2)})])
+    write(folder, [(one, {"a": ordering(0.4)})])
+    (line,) = table([folder]).lines
+    assert (line.failed, line.samples) == (0, ("a", "b"))
+
+
+def test_what_cannot_be_shown_is_told(tmp_path, run):
+    with pytest.raises(WhymaskError, match="unknown row 'gredy'; did you mean 'greedy'"):
+        table([run], against="gredy")
+    with pytest.raises(WhymaskError, match="holds no records"):
+        table([tmp_path / "none"])
+    with pytest.raises(WhymaskError, match="there is no result yet"):
+        table([write(tmp_path / "empty", [(row("greedy"), {})])])
+    store = Store(run)
+    store.append({"key": "other", "row": row("greedy").hash, "sample": "a", "seed": 0, **ordering(0.3)})
+    with pytest.raises(WhymaskError, match="two results for the sample a"):
+        table([run])
