@@ -1,8 +1,13 @@
+import re
+import tomllib
+from pathlib import Path
+
 import pytest
 
 from whymask import WhymaskError
 from whymask.bench.config import config, read_config
 
+ROOT = Path(__file__).parents[2]
 LEAST = {"models": ["efficientnet-lite0"], "methods": ["greedy"], "photos": {"source": "photos"}}
 
 
@@ -83,3 +88,15 @@ def test_a_file_that_is_no_configuration(tmp_path):
     (tmp_path / "x.toml").write_text("models = [")
     with pytest.raises(WhymaskError, match="is not TOML"):
         read_config(tmp_path / "x.toml")
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "configs").rglob("*.toml")), ids=lambda file: file.stem)
+def test_the_configurations_at_hand_are_right(file):
+    made = read_config(file)
+    assert str(made.out) == f"runs/{file.stem}"
+
+
+def test_the_configuration_of_the_page_is_right():
+    (block,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "bench.md").read_text(), re.DOTALL)
+    made = config(tomllib.loads(block))
+    assert [split.name for split in made.splits] == ["correct", "mine"]

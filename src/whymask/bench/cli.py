@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,11 +12,13 @@ import typer
 from whymask.errors import WhymaskError, unknown
 
 if TYPE_CHECKING:
+    from whymask.bench.config import Config
     from whymask.bench.runner import Summary
 
 bench = typer.Typer(help="The paper's tables: run methods on many samples, print what came out.", no_args_is_help=True)
 
 ConfigFile = Annotated[Path, typer.Argument(help="A TOML file, see configs/.", show_default=False)]
+Runs = Annotated[list[Path], typer.Argument(help="Folders of runs.", show_default=False)]
 Out = Annotated[Path | None, typer.Option(help="Folder of the records; by default the configuration's.")]
 Shard = Annotated[str | None, typer.Option(help="I/N: only the samples I, I + N, I + 2N, ... (I from 0).")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
@@ -28,24 +31,49 @@ def run(config: ConfigFile, out: Out = None, shard: Shard = None, quiet: Quiet =
     A run that was stopped goes on with the same command. Exit code 1: some samples failed; they are tried again when
     the command is given again.
     """
-    from dataclasses import replace
-
     from whymask.bench.config import read_config
-    from whymask.bench.runner import run as run_config
 
-    wanted = read_config(config)
-    wanted = wanted if out is None else replace(wanted, out=out)
-    try:
-        summary = run_config(wanted, shard=_shard(shard), quiet=quiet)
-    except KeyboardInterrupt:
-        print(f"whymask: stopped; the same command goes on from the records in {wanted.out}.", file=sys.stderr)
-        raise typer.Exit(130) from None
-    _tell(summary, wanted.out)
+    summary, out = _run(read_config(config), out, shard, quiet)
+    print(f"{summary} in {out}.")
+    _tell_failures(summary)
+
+
+@bench.command()
+def ablate(
+    name: Annotated[str, typer.Argument(help="initialisers, budget, k, overlap or k-extension.", show_default=False)],
+    config: ConfigFile,
+    out: Out = None,
+    shard: Shard = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run one of the paper's ablations on the models and photos of a configuration, and print its table."""
+    from whymask.bench.ablations import ABLATIONS, ablated, overlaps
+    from whymask.bench.config import read_config
+    from whymask.bench.render import as_markdown
+    from whymask.bench.table import table
+
+    summary, out = _run(ablated(read_config(config), name), out, shard, quiet)
+    print(f"{summary} in {out}.\n")
+    print(overlaps([out]) if name == "overlap" else as_markdown(table([out], ABLATIONS[name].against)))
+    _tell_failures(summary)
+
+
+@bench.command("tail")
+def print_tail(
+    runs: Runs,
+    method: Annotated[str, typer.Option(help="The row that falls behind.")] = "phasewin",
+    against: Annotated[str, typer.Option(help="The row that leads.")] = "greedy",
+    shown: Annotated[int, typer.Option(help="Samples to name.", min=0)] = 10,
+) -> None:
+    """Tell which samples carry the gap between two orderings, by insertion AUC."""
+    from whymask.bench.tail import tail
+
+    print(tail(runs, method, against, shown))
 
 
 @bench.command("table")
 def print_table(
-    runs: Annotated[list[Path], typer.Argument(help="Folders of runs.", show_default=False)],
+    runs: Runs,
     against: Annotated[str | None, typer.Option(help="Compare every row with this one, on the same samples.")] = None,
     methods: Annotated[list[str] | None, typer.Option("--method", help="Only this row; may be repeated.")] = None,
     kind: Annotated[str, typer.Option("--format", help="md, latex, csv or json.")] = "md",
@@ -73,8 +101,18 @@ def _write(text: str, out: Path | None) -> None:
     print(out)
 
 
-def _tell(summary: Summary, out: Path) -> None:
-    print(f"{summary} in {out}.")
+def _run(config: Config, out: Path | None, shard: str | None, quiet: bool) -> tuple[Summary, Path]:
+    from whymask.bench.runner import run as run_config
+
+    wanted = config if out is None else replace(config, out=out)
+    try:
+        return run_config(wanted, shard=_shard(shard), quiet=quiet), wanted.out
+    except KeyboardInterrupt:
+        print(f"whymask: stopped; the same command goes on from the records in {wanted.out}.", file=sys.stderr)
+        raise typer.Exit(130) from None
+
+
+def _tell_failures(summary: Summary) -> None:
     for line in summary.failed[:10]:
         print(f"failed: {line}", file=sys.stderr)
     if len(summary.failed) > 10:

@@ -59,6 +59,7 @@ class Line:
     seeds: tuple[int, ...]
     failed: int  # results that are missing because of an error
     values: dict[str, Floats] = field(repr=False)  # by column, one mean over the seeds per sample
+    masks: dict[str, tuple[int, ...]] = field(repr=False)  # by sample, of its first seed
     cells: dict[str, Cell] = field(default_factory=dict)
     differences: dict[str, Cell] = field(default_factory=dict)
 
@@ -147,6 +148,7 @@ def _line(row: Row, records: list[Record], failed: set[tuple[str, int]]) -> Line
         tuple(sorted({record["seed"] for record in records})),
         sum(seed not in results.get(sample, {}) for sample, seed in failed),
         {name: np.array(v, dtype=np.float64) for name, v in columns.items() if v and None not in v},
+        {s: tuple(results[s][min(results[s])].get("mask", ())) for s in samples},
     )
 
 
