@@ -147,9 +147,7 @@ def _run_model(
             one, wait = waiting.popleft()
             if all(key in store.records for *_, key in one.items):
                 continue
-            with store.claim(
-                digest([spec.name, *(sample.id for sample, _ in one.samples), one.rows[0][0].split]), wait
-            ) as free:
+            with store.claim(one.name, wait) as free:
                 if free:
                     store.refresh()
                     _compute(config, model, one, store, progress)
