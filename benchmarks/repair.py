@@ -283,7 +283,7 @@ if __name__ == "__main__":
         if not options.table:
             scenes.write(folder, "adversarial", options.images)
         for name in options.models:
-            model = whymask.load(name, device=options.device)
+            model = whymask.load(name, device=options.device, dtype="fp32")
             model.batch_size = options.batch_size or model.batch_size
             if not options.table:
                 measure(model, Path(folder), options, records)
