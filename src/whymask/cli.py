@@ -159,12 +159,16 @@ def _replayed(explanation: Any, path: Path) -> Any:
     """An ordering that was saved without its replay, with it, where its model can be had."""
     from whymask.api import replay
     from whymask.models import load
+    from whymask.models.registry import MODELS
     from whymask.results import Ordering
 
     if not isinstance(explanation, Ordering) or explanation.curves:
         return explanation
     try:
-        model = load(explanation.provenance["model"])
+        name = explanation.provenance.get("model")
+        if name not in MODELS:  # a file from elsewhere must not make us load, or send the image to, what it names
+            raise WhymaskError(f"{name!r} is not a model of this package; whymask.replay does it with your model.")
+        model = load(name)
         if model.fingerprint != explanation.provenance["model_fingerprint"]:
             raise WhymaskError(f"{model.name} has other weights now.")
         return explanation.with_curves(replay(explanation, model))

@@ -122,6 +122,14 @@ class Explanation(ABC):
             raise WhymaskError(f"{path} is not a saved explanation.") from None
         if schema != SCHEMA:
             raise WhymaskError(f"{path} has schema {schema}; this version reads schema {SCHEMA}.")
+        try:
+            return Explanation._from(header, arrays, optional)
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+            raise WhymaskError(f"{path} is not a saved explanation.") from None
+
+    @staticmethod
+    def _from(header: dict[str, Any], arrays: dict[str, Any], optional: dict[str, Any]) -> EvidenceMask | Ordering:
+        """The result that a file's header and arrays describe."""
         scene = Scene(
             photo=arrays["photo"],
             canvas=arrays["canvas"],
@@ -136,7 +144,7 @@ class Explanation(ABC):
         common = {
             "scene": scene,
             "ledger": Ledger.from_dict(header["ledger"]),
-            "provenance": header["provenance"],
+            "provenance": {"method": header["provenance"]["method"], **header["provenance"]},
             "complete": header["complete"],
         }
         from whymask.repaired import Repair

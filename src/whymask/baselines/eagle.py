@@ -37,7 +37,7 @@ def eagle_efficient(
         if not live:
             return Ranking((*front, *back))
         head = live if step % update_step == 0 else live[:search_scope]
-        stop_here = Ranking((*front, *live, *back))
+        stop_here = Ranking((*front, *live, *back), placed=len(front))
         scores = yield Ask(extend(front, head, problem.n), objective, "continue", stop_here)
         if head is live:
             live = [live[i] for i in np.argsort(-scores, kind="stable")]
@@ -49,7 +49,7 @@ def eagle_efficient(
         elif step and len(live) > pending_samples:
             tail = live[-pending_samples:]
             without = ~extend(back, tail, problem.n)
-            stop_here = Ranking((*front, *live, *back))
+            stop_here = Ranking((*front, *live, *back), placed=len(front))
             scores = yield Ask(without, objective, "continue", stop_here)
             # The last of equals: a stale list has its least promising region at the end.
             back.insert(0, live.pop(len(live) - 1 - int(np.argmax(scores[::-1]))))

@@ -1,12 +1,12 @@
 """HSIC attribution: how much the score depends on each cell of a grid (Novello et al., 2022)."""
 
-from math import ceil, log2
+from math import ceil, isqrt, log2
 
 import numpy as np
 from PIL import Image
 
 from whymask.baselines.regions import by_map, in_chunks, pixels
-from whymask.errors import whole
+from whymask.errors import WhymaskError, whole
 from whymask.objective import Bools, Floats, Masks
 from whymask.search.protocol import Continuation, Problem, Ranking
 
@@ -22,7 +22,8 @@ def hsic(problem: Problem, *, designs: int = 500, grid: int = 8) -> Continuation
     from scipy.stats.qmc import Sobol
 
     whole("designs", designs, 2)
-    whole("grid", grid, 1)
+    if whole("grid", grid, 1) ** 2 > Sobol.MAXDIM:
+        raise WhymaskError(f"grid must be at most {isqrt(Sobol.MAXDIM)}, not {grid}: Sobol sequences end there.")
     height, width = pixels(problem).shape
     cell = (np.arange(height) * grid // height)[:, None] * grid + np.arange(width) * grid // width
     # A Sobol sequence is balanced in powers of two: draw the next of them and take its beginning.

@@ -37,7 +37,8 @@ def igos_pp(
     the swapped pair of images (published code that passes both the same arguments cancels its own gradients), and the
     mask lies on the image plane, whatever layout the model takes.
     """
-    for name, value in {"size": size, "iterations": iterations, "ig_steps": ig_steps}.items():
+    whole("size", size, 2)
+    for name, value in {"iterations": iterations, "ig_steps": ig_steps}.items():
         whole(name, value, 1)
     mask = Bilateral(image, ig_steps, area_weight, smooth_weight)
     masks = torch.ones(2, size, size, device=image.inputs.device)
@@ -72,7 +73,7 @@ class Bilateral:
 
     def terms(self, masks: torch.Tensor) -> Iterator[torch.Tensor]:
         """The parts of the objective, each to be differentiated on its own, since all graphs together are too many."""
-        up = interpolate(masks[None], self.image.shape, mode="bilinear", align_corners=True)[0]
+        up = interpolate(masks[None], self.image.shape, mode="bilinear")[0]  # as the map that comes back is stretched
         both = up[0] * up[1]
         for plane, sign in ((up[0], 1), (up[1], -1), (both, 1), (both, -1)):
             for start in range(0, self.ig_steps, self.image.at_once):

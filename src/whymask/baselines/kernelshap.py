@@ -34,7 +34,9 @@ def coalitions(n: int, samples: int, rng: np.random.Generator) -> tuple[Bools, F
         return np.zeros((0, n), dtype=bool), np.zeros(0)
     sizes = np.arange(1, n)
     if n < 64 and 2**n - 2 <= samples:
-        rows = (np.arange(1, 2**n - 1)[:, None] >> np.arange(n)) & 1 == 1
+        half = rng.permutation(np.arange(1, 2 ** (n - 1)))  # shuffled, so that a budget does not favour any region
+        codes = np.stack([half, 2**n - 1 - half], axis=1).ravel()  # each beside its complement
+        rows = (codes[:, None] >> np.arange(n)) & 1 == 1
         kernel = [(n - 1) / (comb(n, size) * size * (n - size)) for size in sizes.tolist()]
         return rows, np.array(kernel)[rows.sum(axis=1) - 1]
     chances = 1 / (sizes * (n - sizes))
@@ -45,9 +47,10 @@ def coalitions(n: int, samples: int, rng: np.random.Generator) -> tuple[Bools, F
 
 
 def shapley(rows: Bools, weights: Floats, gains: Floats, total: float) -> Floats:
-    """Values (n,) that add up to `total` and fit the gains (B,) of rows (B, n) best; the last is what others leave."""
+    """Values (n,) that add up to `total` and fit the gains (B,) of rows (B, n) best; with few rows, the most alike."""
     n = rows.shape[1]
-    others = rows[:, :-1].astype(np.float64) - rows[:, -1:]
+    # What a value has beyond total / n adds up to 0, which solutions of least norm over centred rows do.
+    centred = rows - rows.mean(axis=1, keepdims=True)
     root = np.sqrt(weights)
-    values = np.linalg.lstsq(others * root[:, None], (gains - total * rows[:, -1]) * root, rcond=None)[0]
-    return np.append(values, total - values.sum()) if n > 1 else np.array([total])
+    beyond = np.linalg.lstsq(centred * root[:, None], (gains - total * rows.mean(axis=1)) * root, rcond=None)[0]
+    return np.asarray(total / n + beyond)

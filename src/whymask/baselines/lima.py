@@ -16,7 +16,8 @@ def lima_bidirectional(problem: Problem, *, objective: Objective | str | float =
     back: list[int] = []
     live = list(range(problem.n))
     while live:
-        scores = yield Ask(extend(front, live, problem.n), objective, "continue", Ranking((*front, *live, *back)))
+        stop_here = Ranking((*front, *live, *back), placed=len(front))
+        scores = yield Ask(extend(front, live, problem.n), objective, "continue", stop_here)
         ranked = [live[i] for i in np.argsort(-scores, kind="stable")]
         front.append(ranked[0])
         back[:0] = ranked[1:][-1:]

@@ -56,6 +56,7 @@ def create_app(
     history = History(folder)
     jobs = Jobs(models, history, waiting=waiting, patience=patience)
     uploads = asyncio.Semaphore(UPLOADS)
+    decoding = asyncio.Semaphore(1)  # a small file may hold many pixels: one at a time
     # Now rather than when the first page asks: looking at parameters imports what the methods need.
     methods = [
         {"name": m.name, "returns": m.returns, "summary": m.summary, "k": "k" in m.parameters} for m in METHODS.values()
@@ -120,7 +121,8 @@ def create_app(
             raise
         async with uploads:
             image = await read_body(request, MAX_BYTES, body_seconds)
-            await run_in_threadpool(read_image, image)  # what cannot be read is refused now
+            async with decoding:
+                await run_in_threadpool(read_image, image)  # what cannot be read is refused now
         try:
             return {"id": jobs.submit(wish, image).id}
         except QueueFullError:

@@ -76,9 +76,16 @@ class Guard:
         if method in ("GET", "HEAD"):
             return
         site, origin = headers.get("sec-fetch-site"), headers.get("origin")
-        foreign = site not in (None, "same-origin") or (origin is not None and urlsplit(origin).netloc != host)
-        if foreign:
+        if site not in (None, "same-origin") or (origin is not None and netloc(origin) != host):
             raise RefusedError(403, "only this server's own page may ask for that.")
+
+
+def netloc(url: str) -> str | None:
+    """Host and port of a URL, None where it is malformed."""
+    try:
+        return urlsplit(url).netloc
+    except ValueError:
+        return None
 
 
 def hostname(url: str) -> str | None:

@@ -148,7 +148,7 @@ class Jobs:
                 self._end(job, "cancelled", str(stopped))
             except WhymaskError as error:
                 self._end(job, "failed", str(error))
-            except Exception as error:
+            except BaseException as error:
                 # A model is the user's code: whatever it does, the worker goes on.
                 log.exception("job %s failed", job.id)
                 self._end(

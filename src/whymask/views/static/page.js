@@ -191,7 +191,7 @@ async function start() {
   try {
     page.options = await api("/api/options");
     fillForm();
-    await listPast();
+    await listPast().catch((error) => complain(error.message)); // the page works without its history
     window.addEventListener("hashchange", route);
     await route();
   } catch (error) {
