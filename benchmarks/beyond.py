@@ -204,9 +204,9 @@ def mask_tables(records: list[dict], split: str) -> list[str]:
     lines = [
         f"### {split}, {count} photos",
         "",
-        "| method | " + " | ".join(map(str, BUDGETS)) + " | blur | mean fill |",
+        "| method | " + " | ".join(map(str, BUDGETS)) + " | MEC | blur | mean fill |",
     ]
-    lines.append("|---" * (len(BUDGETS) + 3) + "|")
+    lines.append("|---" * (len(BUDGETS) + 4) + "|")
     means: dict[tuple[str, int], dict[str, float]] = {}
     for method, rows in methods.items():
         budgets = {int(b) for row in rows for b in row["at"]}
@@ -223,6 +223,7 @@ def mask_tables(records: list[dict], split: str) -> list[str]:
             cells.append("" if cell is None else f"{np.mean(list(cell.values())):.3f}")
         last = max(budgets)
         final = [row for row in rows if str(last) in row["at"]]
+        cells.append(f"{np.mean([row['mec'] for row in final]):.0f}")
         cells += [f"{np.mean(list(by_photo(final, lambda row, f=fill: row[f]).values())):.3f}" for fill in FILLS]
         lines.append(f"| {method} | " + " | ".join(cells) + " |")
     spread = [
@@ -292,7 +293,8 @@ def table(options: argparse.Namespace) -> None:
     for file in options.records:
         with (gzip.open if file.suffix == ".gz" else open)(file, "rt") as lines_of:
             records += [json.loads(line) for line in lines_of]
-    lines = ["# Masks and orderings beyond the paper's", "", INTRODUCTION, ""]
+    kinds = "Masks and orderings" if any(record["split"] == "orderings" for record in records) else "Masks"
+    lines = [f"# {kinds} beyond the paper's", "", INTRODUCTION, ""]
     for model in sorted({record["model"] for record in records}):
         own = [record for record in records if record["model"] == model]
         lines += [f"## {model}: mean score of the mask of {K} regions by forwards", ""]
@@ -306,9 +308,9 @@ def table(options: argparse.Namespace) -> None:
 
 INTRODUCTION = """`python benchmarks/beyond.py`; what it measures and on which photos stands at its head. The split
 correct has five seeds for trace, trace+swap and discs+swap, elsewhere there is one. Intervals are 95 % bootstrap
-intervals over the photos. "blur" and "mean fill" score the mask of the largest budget of its row on another fill than
-the one it was searched with. Greedy prefixes stand in the columns next to what they cost: 484 forwards (sufficiency)
-and 968 (suff + necc)."""
+intervals over the photos. MEC, "blur" and "mean fill" are of the largest budget of a row: the distinct images it asked
+for, and the score of its mask on other fills than the one it was searched with. Greedy prefixes stand in the columns
+next to what they cost: 484 forwards (sufficiency) and 968 (suff + necc)."""
 
 
 if __name__ == "__main__":

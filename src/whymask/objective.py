@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -153,30 +154,43 @@ class Archive:
     """Every masked image a search has asked for, in that order. Searches learn from it; the oracle writes it."""
 
     def __init__(self) -> None:
-        self.rows: Bools = np.empty((0, 0), dtype=bool)  # (m, n) kept sets
-        self.responses: Floats = np.empty(0)  # (m,)
-        self._place: dict[bytes, int] = {}
+        self._responses: dict[bytes, float] = {}  # by packed bits
+        self._n = 0
+        self._rows: Bools = np.empty((0, 0), dtype=bool)
 
     def add(self, keys: list[bytes], responses: list[float], n: int) -> None:
         """Note images not asked for before, by their packed bits."""
-        if keys:
-            bits = np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(len(keys), -1)
-            rows = np.unpackbits(bits, axis=1, count=n).astype(bool)
-            self._place.update(zip(keys, range(len(self.rows), len(self.rows) + len(rows)), strict=True))
-            self.rows = np.concatenate([self.rows.reshape(-1, n), rows])
-            self.responses = np.concatenate([self.responses, responses])
+        self._responses.update(zip(keys, responses, strict=True))
+        self._n = n
+
+    @property
+    def rows(self) -> Bools:
+        """(m, n) kept sets; made when they are read, since most searches never do."""
+        new = list(islice(self._responses, len(self._rows), None))
+        if new:
+            bits = np.frombuffer(b"".join(new), dtype=np.uint8).reshape(len(new), -1)
+            unpacked = np.unpackbits(bits, axis=1, count=self._n).astype(bool)
+            self._rows = np.concatenate([self._rows.reshape(-1, self._n), unpacked])
+        return self._rows
+
+    @property
+    def responses(self) -> Floats:
+        """What the model said to each, (m,)."""
+        return np.fromiter(self._responses.values(), dtype=np.float64)
 
     def response(self, kept: Bools) -> float:
         """The response to the image that keeps this set (n,), which must have been asked for."""
-        return float(self.responses[self._place[pack(kept[None])[0]]])
+        return self._responses[pack(kept[None])[0]]
 
     def scored(self, objective: Objective) -> tuple[Bools, Floats]:
         """The sets (m, n) whose F is known, and F (m,)."""
         if objective.alpha == 1:
             return self.rows, self.responses
-        rest = np.array([self._place.get(key, -1) for key in pack(~self.rows)], dtype=np.int64)
-        rows, kept = self.rows[rest >= 0], self.responses[rest >= 0]
-        return rows, objective.alpha * kept + (1 - objective.alpha) * (1 - self.responses[rest[rest >= 0]])
+        if objective.alpha == 0:
+            return ~self.rows, 1 - self.responses
+        rest = np.array([self._responses.get(key, np.nan) for key in pack(~self.rows)])
+        known = ~np.isnan(rest)
+        return self.rows[known], objective.combine(np.stack([self.responses, rest])[:, known])
 
     def frontier(self, largest: int) -> dict[int, float]:
         """The best response by the size of the kept set, from 1 to `largest`, where any was asked for."""

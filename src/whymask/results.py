@@ -279,10 +279,10 @@ class EvidenceMask(Explanation):
         first = cls(
             **common,
             regions=tuple(header["regions"]),
-            frontier={int(k): score for k, score in header["frontier"].items()},
-            **{name: header[name] for name in names},
+            frontier={int(k): score for k, score in header.get("frontier", {}).items()},
+            **{name: header[name] for name in names if name in header},
         )
-        others = header["alternatives"]
+        others = header.get("alternatives", [])
         return first.with_alternatives([(o["regions"], o["score"], o["removed_score"]) for o in others])
 
     def __str__(self) -> str:
@@ -291,10 +291,9 @@ class EvidenceMask(Explanation):
             f" Another mask ({self._regions(other.regions)}) keeps {other.score:.2f}." for other in self.alternatives
         )
         if self.sufficient is False:
-            more += (
-                f" No mask of up to {max(self.frontier)} regions was found that keeps the {self.goal:.2f} asked for."
-            )
-        elif self.sufficient:
+            most = min(self.provenance["parameters"]["k_max"], self.n)
+            more += f" No mask of up to {most} regions was found that keeps the {self.goal:.2f} asked for."
+        elif self.sufficient and self.complete:
             more += " No smaller mask was found that is enough."
         if self.local_optimum:
             more += " No exchange of one region makes it better."

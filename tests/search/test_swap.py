@@ -1,14 +1,18 @@
 """The searches beyond the paper's: discs, swap, greedy-k, lean, smallest, others."""
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 
 from whymask import WhymaskError
 from whymask.objective import SUFF_NECC, SUFFICIENCY, Archive, Objective, Oracle, pack
-from whymask.search import Problem, Recipe, Search, run
+from whymask.search import METHODS, Problem, Recipe, Search, run
 from whymask.search.discs import compact_masks
+from whymask.search.random_k import random_k
+from whymask.search.recipes import Method
 from whymask.search.surrogate import Surrogate
-from whymask.search.swap import exchanged, single_exchanges
+from whymask.search.swap import exchanged, single_exchanges, swap
 
 from search.functions import grid_centroids, masks_of_size, modular, sigmoid, tangled
 
@@ -35,7 +39,9 @@ def test_the_archive_holds_every_image_once():
     known, values = archive.scored(SUFF_NECC)
     assert dict(zip(pack(known), values, strict=True))[pack(rows)[0]] == pytest.approx(scores[0])
     assert len(known) == 4  # of a set and its complement both sides are known
-    assert archive.scored(SUFFICIENCY)[1] is archive.responses
+    assert archive.scored(SUFFICIENCY)[1].tolist() == archive.responses.tolist()
+    necessity, values = archive.scored(Objective(0.0))
+    assert dict(zip(pack(necessity), values, strict=True))[pack(rows)[1]] == 1 - 0.25
     assert archive.frontier(1) == {1: 0.25}
     assert len(archive.near(SUFFICIENCY, rows[0])[0]) == 4
     assert Archive().frontier(3) == {}
@@ -204,6 +210,36 @@ def test_others_share_few_regions():
     assert len(masks) == 3
     assert all(respond(mask[None])[0] == 1 for mask in masks)
     assert all((a & b).sum() <= 1 for i, a in enumerate(masks) for b in masks[:i])
+
+
+def test_stages_share_one_objective():
+    """What a mask was scored by is what its refinement compares with, whatever the defaults of the stages."""
+    seen = []
+
+    def start(problem, *, init_objective=SUFF_NECC):
+        seen.append(Objective.of(init_objective))
+        return (yield from random_k(problem, init_objective=init_objective))
+
+    method = Method("mine+swap", (start, swap), "mask", "")
+    with patch.dict(METHODS, {"mine+swap": method}):
+        run("mine+swap", tangled(16), 16)
+        run("mine+swap", tangled(16), 16, params={"init_objective": "suff_necc"})
+    assert seen == [SUFFICIENCY, SUFF_NECC]
+
+
+def test_the_best_of_several_masks_comes_first():
+    for seed in range(6):
+        params = {"k": 4, "tries": 8}
+        found = run("random-k+swap+others", tangled(16, seed), 16, seed=seed, centroids=GRID, params=params)
+        assert all(found.score >= other.score for other in found.seed.others)
+
+
+@pytest.mark.parametrize("budget", [0, 20, 33, 60])
+def test_smallest_keeps_its_goal_when_the_budget_ends_it(budget):
+    respond, _, centroids = spot(seed=3)
+    found = run("smallest", respond, 64, centroids=centroids, budget=budget)
+    assert found.mask.sum() <= 8
+    assert (found.seed.goal is None) == (budget == 0)
 
 
 def test_wrong_parameters_are_refused():

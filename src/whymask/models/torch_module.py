@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from whymask.batching import is_out_of_memory
 from whymask.errors import WhymaskError, unknown
 from whymask.imaging import Canvas, CentreCrop
 from whymask.models.base import Bound, Response
@@ -137,7 +138,9 @@ class CudaReplays:
         if shape not in self.recorded:
             try:
                 self.recorded[shape] = self._record(inputs)
-            except RuntimeError:
+            except RuntimeError as error:
+                if is_out_of_memory(error):
+                    raise  # the batch is sent again in halves
                 self.refused = True
                 return self(inputs)
         graph, source, result = self.recorded[shape]

@@ -14,7 +14,7 @@ TAIL = 4  # regions looked at where both sides are settled: only harmful ones mu
 def lean(
     problem: Problem, seed: Seed | None = None, *, window: int | None = None, settled: float = 0.02
 ) -> Continuation:
-    """Order all regions by 0.5 Suff + 0.5 Necc, after the prefix of `seed`, for about half of Greedy's forwards.
+    """Order all regions by 0.5 Suff + 0.5 Necc, after the prefix of `seed`, for a part of Greedy's forwards.
 
     Once the rest of the image scores at most a share `settled` of the whole, removing more cannot tell regions apart,
     and only sufficiency is asked. Once the kept part also scores within that share of the best seen, only the few

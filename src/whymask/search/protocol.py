@@ -130,8 +130,8 @@ def first_guess(problem: Problem, seed: Seed | None) -> Floats:
     return guess
 
 
-def held(search: Initialiser, best: Seed) -> Initialiser:
-    """The same search, but stopped early it gives `best`: for searches inside a search."""
+def held(search: Initialiser, told: Callable[[Seed | Ranking], Seed]) -> Initialiser:
+    """The same search, but stopped early it gives what `told` makes of its best: for searches inside a search."""
     scores: Floats | None = None
     while True:
         try:
@@ -139,7 +139,7 @@ def held(search: Initialiser, best: Seed) -> Initialiser:
         except StopIteration as stop:
             found: Seed = stop.value
             return found
-        scores = yield replace(ask, best=best)
+        scores = yield replace(ask, best=told(ask.best))
 
 
 def check_k(k: int, n: int) -> None:

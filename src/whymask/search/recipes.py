@@ -6,6 +6,7 @@ A recipe is a chain of stages; each takes what the one before it returned.
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -189,9 +190,12 @@ class Recipe:
 
     def search(self, problem: Problem) -> Generator[Ask, Floats, Seed | Ranking]:
         """The stages one after the other, each given what the one before it found (Eq. 3)."""
+        names = Counter(name for stage in self.method.stages for name in keywords(stage))
+        shared = {name for name, stages in names.items() if stages > 1}  # one value for all, whatever their defaults
+        values = self.method.parameters | dict(self.params)
         found: tuple[Seed | Ranking, ...] = ()
         for stage in self.method.stages:
-            params = {name: self.params[name] for name in keywords(stage) if name in self.params}
+            params = {name: values[name] for name in keywords(stage) if name in self.params or name in shared}
             found = ((yield from stage(problem, *found, **params)),)
         return found[0]
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from whymask.errors import WhymaskError, whole
 from whymask.objective import SUFFICIENCY, Bools
-from whymask.search.discs import discs
-from whymask.search.protocol import Ask, Initialiser, Problem, Seed, held
+from whymask.search.discs import compact_masks, discs
+from whymask.search.protocol import Ask, Initialiser, Problem, Ranking, Seed, held
 from whymask.search.surrogate import Surrogate
 from whymask.search.swap import exchange
 
@@ -31,20 +32,34 @@ def smallest(
     if not 0 < share <= 1 or not 0 <= enough <= 1:
         raise WhymaskError("share must lie in (0, 1] and enough in [0, 1].")
     most = min(whole("k_max", k_max, 1), problem.n)
-    everything = np.ones((1, problem.n), dtype=bool)
-    full = yield Ask(everything, SUFFICIENCY, "init", Seed(everything[0]))
+    whole("tries", tries, 0)
+    first = compact_masks(problem, min(START, most), 1)[0]
+    full = yield Ask(np.ones((1, problem.n), dtype=bool), SUFFICIENCY, "init", Seed(first))
     goal = enough or share * float(full[0])
-    seed = yield from discs(problem, k=min(START, most))
-    seed = yield from exchange(problem, seed, SUFFICIENCY, whole("tries", tries, 0))
-    best = seed = replace(seed, goal=goal)
+    best = seed = yield from held(_first(problem, min(START, most), tries, goal), partial(_with, goal=goal))
     while _score(seed) < goal and seed.mask.sum() < most:
-        seed = yield from held(_best_of(problem, _larger(problem, seed), goal), best)
+        seed = yield from held(_best_of(problem, _larger(problem, seed), goal), partial(_instead, best=best))
         best = max(best, seed, key=_score)
     while _score(seed) >= goal:
         best = seed
         if seed.mask.sum() == 1:
             break
-        seed = yield from held(_best_of(problem, _smaller(seed), goal), best)
+        seed = yield from held(_best_of(problem, _smaller(seed), goal), partial(_instead, best=best))
+    return best
+
+
+def _first(problem: Problem, k: int, tries: int, goal: float) -> Initialiser:
+    """The mask to grow or shrink, as discs+swap finds it."""
+    seed = yield from discs(problem, k=k)
+    return _with((yield from exchange(problem, seed, SUFFICIENCY, tries)), goal)
+
+
+def _with(found: Seed | Ranking, goal: float) -> Seed:
+    assert isinstance(found, Seed)
+    return replace(found, goal=goal)
+
+
+def _instead(_: Seed | Ranking, best: Seed) -> Seed:
     return best
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.linalg import cho_solve, solve_triangular
 
 from whymask.objective import Bools, Floats, Objective
 from whymask.search.protocol import Problem
@@ -44,9 +45,9 @@ class Surrogate:
         values = values / max(1e-3, np.sqrt(share @ values**2))
         weighted = sets * trust[:, None] / NOISE
         self.factor = np.linalg.cholesky(self.precision + weighted.T @ sets)
-        self.mean: Floats = np.linalg.solve(self.factor.T, np.linalg.solve(self.factor, weighted.T @ values))
+        self.mean: Floats = cho_solve((self.factor, True), weighted.T @ values)
 
     def draw(self, count: int, spread: float, rng: np.random.Generator) -> Floats:
         """Weights (count, n) the regions may have, `spread` times as uncertain as they are (Thompson sampling)."""
         noise = rng.standard_normal((len(self.mean), count))
-        return np.asarray((self.mean[:, None] + spread * np.linalg.solve(self.factor.T, noise)).T)
+        return np.asarray((self.mean[:, None] + spread * solve_triangular(self.factor, noise, trans=1, lower=True)).T)

@@ -62,7 +62,8 @@ def exchange(
         found = yield Ask(proposed, objective, "init", seed)
         tries -= len(proposed)
         top = int(np.argmax(found))
-        if seed.score is None or found[top] > seed.score:
+        assert seed.score is not None
+        if found[top] > seed.score:
             seed = Seed(proposed[top], float(found[top]), logits=seed.logits)
     return seed
 
@@ -90,6 +91,8 @@ def propose(
         for weights in surrogate.draw(4 * count, spread, rng):
             if len(fresh) < count:
                 add(exchanged(mask, weights, int(rng.integers(1, largest + 1))))
+        if len(fresh) == count:
+            break
         spread *= 2
     if len(fresh) < count:
         for row in single_exchanges(mask, surrogate.mean):
