@@ -222,8 +222,8 @@ def test_report(tmp_path):
     assert answer.stdout == f"Report: {tmp_path}/out/page.html\n"
     page = (tmp_path / "out" / "page.html").read_text()
     assert page.count('"name": "trace"') == page.count('"name": "greedy"') == 1
-    # This model cannot be loaded by its name, so there is no replay, and that is said.
-    assert "ranking.npz has no curves, as it cannot be replayed: unknown model 'quadrants'" in answer.stderr
+    # A file may name any model, a server too: only the package's own are loaded for it, and that is said.
+    assert "ranking.npz has no curves, as it cannot be replayed: 'quadrants' is not a model of this" in answer.stderr
     assert '"curves": null' in page
 
 

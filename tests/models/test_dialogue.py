@@ -62,6 +62,14 @@ def test_a_text_is_forced_and_a_marked_word_is_scored_alone(words, bytes_):
     assert [words.read(list(ids)) for ids in marked.wanted] == ["", "dog"]
     assert words.read(list(marked.forced)) == "a"
     assert marked.text == "a [[dog]] on the sofa"
+    assert words.answer("a [[ dog ]] on the sofa").wanted == marked.wanted
+    assert bytes_.answer("[[ dog ]]sofa").wanted == bytes_.answer("[[dog]] sofa").wanted
+    for wrong in ("a [[ ]] dog", "a [[dog]] on the [[sofa]]"):
+        with pytest.raises(WhymaskError, match="mark one word of the answer"):
+            words.answer(wrong)
+    for wrong in (3.5, True, -1):
+        with pytest.raises(WhymaskError, match="must be a whole number"):
+            words.token(wrong)
     several = bytes_.answer("a [[sofa]] on")
     assert "".join(bytes_.tokenizer.decode(list(ids)) for ids in several.wanted).strip() == "sofa"
     assert len(several.forced) == len(several.wanted) - 1

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from whymask.errors import WhymaskError, unknown
+from whymask.errors import WhymaskError, unknown, whole
 
 MARKED = re.compile(r"\[\[(.+?)\]\]")
 
@@ -58,7 +58,7 @@ class Dialogue:
 
     def token(self, index: int) -> Answer:
         """An answer that begins with this very token."""
-        if not 0 <= index < len(self.tokenizer):
+        if whole("a target that is no text", index, 0) >= len(self.tokenizer):
             raise WhymaskError(f"token {index} is outside the vocabulary 0 ... {len(self.tokenizer) - 1}.")
         return Answer(self.read([index]), ((index,),), index=index)
 
@@ -69,8 +69,12 @@ class Dialogue:
         word of a text: that word, after what stands before it.
         """
         text = text.strip()
+        marks = MARKED.findall(text)
+        if len(marks) > 1 or not "".join(marks or "x").strip():
+            raise WhymaskError(f"mark one word of the answer, as in 'a [[dog]] on a sofa', not {text!r}.")
+        text = re.sub(r"\[\[(\s*)(.+?)(\s*)\]\]", r"\1[[\2]]\3", text).strip()  # spaces belong to no word
         marked = MARKED.search(text)
-        plain = MARKED.sub(r"\1", text).strip()
+        plain = MARKED.sub(r"\1", text)
         if not plain:
             raise WhymaskError("the answer is empty: pass a word such as 'Yes', or a text.")
         if marked is None and len(plain.split()) == 1:
