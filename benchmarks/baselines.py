@@ -17,8 +17,8 @@ from orderings import COLUMNS, correct_cases, interval
 
 import whymask
 from whymask.case import Case, responder
+from whymask.files import atomic
 from whymask.objective import Oracle
-from whymask.results import atomic
 from whymask.search import Recipe, Search, drive
 
 SEARCHES = ["greedy", "phasewin", "trace+greedy", "copair+greedy", "eagle-efficient", "lima-bidirectional"]

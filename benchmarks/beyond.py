@@ -276,12 +276,8 @@ def ordering_table(records: list[dict]) -> list[str]:
                  for key in keys]  # fmt: skip
         lines.append(f"| {method} | " + " | ".join(cells) + " |")
     lines.append("")
-    for method in list(ORDERINGS)[6:]:
-        for other, key in (
-            ("trace+greedy", "insertion_auc"),
-            ("copair+greedy", "insertion_auc"),
-            ("greedy", "deletion_auc"),
-        ):
+    for method in [name for name in methods if name.startswith("discs+swap")]:
+        for other, key in RIVALS:
             ours, theirs = (by_photo(methods[m], lambda row, k=key: row[k]) for m in (method, other))
             lines.append(f"- {keys[key]}, {method} against {other}: {versus(ours, theirs)}")
     return [*lines, ""]

@@ -5,8 +5,9 @@ import pytest
 
 import whymask
 from whymask import EvidenceMask, Ordering, WhymaskError
+from whymask.files import atomic
 from whymask.objective import Objective
-from whymask.results import Explanation, atomic
+from whymask.results import Explanation
 
 from models.tiny import lit, quadrants
 

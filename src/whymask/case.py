@@ -16,14 +16,14 @@ import numpy as np
 import whymask
 from whymask.batching import Batching, is_out_of_memory
 from whymask.errors import WhymaskError, whole
-from whymask.imaging import ImageSource, Resize
+from whymask.imaging import ImageSource, Resize, viewable
 from whymask.masking import Fill, blend, compose, fill_name, stack
 from whymask.memory import PeakMemory
 from whymask.metrics.curves import Curves
 from whymask.models.base import Bound, Model
 from whymask.objective import SUFF_NECC, SUFFICIENCY, Bools, Floats, Ledger, Objective, Oracle, Rows, pack
 from whymask.partition import Partition, Regions, partition
-from whymask.results import EvidenceMask, Ordering, Scene, viewable
+from whymask.results import EvidenceMask, Ordering, Scene
 from whymask.search.driver import Part, Progress, RespondMany, Search, SearchResult, drive, in_batches
 from whymask.search.protocol import Problem, completed
 from whymask.search.recipes import Recipe, plain

@@ -76,10 +76,11 @@ def explain(
 
     from whymask.api import recipe_for
     from whymask.case import Case
+    from whymask.files import writable
     from whymask.imaging import load_image
     from whymask.metrics.overlap import recurrence
     from whymask.models import load
-    from whymask.results import Ordering, writable
+    from whymask.results import Ordering
     from whymask.search import Recipe
 
     # What can be refused is refused before a model is loaded.
@@ -144,7 +145,8 @@ def report(
     out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path("report.html"),
 ) -> None:
     """Write an interactive page about saved results: one file that needs nothing else."""
-    from whymask.results import Explanation, atomic
+    from whymask.files import atomic
+    from whymask.results import Explanation
     from whymask.views.report import report as page
 
     explanations = [_replayed(Explanation.load(path), path) for path in results]
@@ -244,10 +246,10 @@ def repair(
 
     from whymask.api import recipe_for
     from whymask.case import Case
+    from whymask.files import writable
     from whymask.imaging import load_image
     from whymask.models import load
     from whymask.repairing import attempt
-    from whymask.results import writable
     from whymask.search import Recipe
 
     Recipe(method)

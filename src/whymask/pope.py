@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whymask.errors import WhymaskError, unknown
-from whymask.results import atomic
+from whymask.files import atomic
 
 Sampling: TypeAlias = Literal["random", "popular", "adversarial"]
 Label: TypeAlias = Literal["yes", "no"]

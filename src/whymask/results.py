@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import zipfile
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from tokenize import TokenError
-from typing import IO, TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from PIL import Image
 
 from whymask.errors import WhymaskError
+from whymask.files import atomic
 from whymask.imaging import Box, Canvas
 from whymask.metrics.curves import Curves
 from whymask.models.base import Target
@@ -376,40 +374,5 @@ class Ordering(Explanation):
         return f"{self._answer()} Its {self.n} regions, most important first: {first} {self._cost()}"
 
 
-@contextmanager
-def atomic(path: Path) -> Iterator[IO[bytes]]:
-    """A file that appears under its name only when it is complete."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as file:
-            yield file
-        temporary.replace(path)
-    except OSError as error:
-        raise WhymaskError(f"cannot write {path}: {error.strerror}.") from None
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-
-
-def writable(folder: Path) -> None:
-    """Make the folder, or say at once that nothing can be written there."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise WhymaskError(f"cannot write to {folder}: {error.strerror}.") from None
-    if not os.access(folder, os.W_OK):
-        raise WhymaskError(f"cannot write to {folder}.")
-
-
 def _values(header: dict[str, Any]) -> tuple[int, ...] | None:
     return None if header["label_values"] is None else tuple(header["label_values"])
-
-
-def viewable(image: Image.Image, least: int = 256, most: int = 768) -> Canvas:
-    """The photo at a size for viewing: small enough to travel with a result, large enough for outlines."""
-    longest = max(image.size)
-    scale = least / longest if longest < least else min(1.0, most / longest)
-    size = (max(2, round(image.width * scale)), max(2, round(image.height * scale)))
-    kind = Image.Resampling.LANCZOS if scale < 1 else Image.Resampling.NEAREST
-    return np.asarray(image.resize(size, kind))

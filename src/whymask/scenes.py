@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from whymask.errors import WhymaskError, unknown
+from whymask.files import atomic
 from whymask.pope import Question, Sampling, ask, pick, together, write_questions
-from whymask.results import atomic
 
 Split: TypeAlias = Literal["train", "test"]
 Floats: TypeAlias = NDArray[np.floating[Any]]

@@ -91,7 +91,7 @@ def print_table(
 
 
 def _write(text: str, out: Path | None) -> None:
-    from whymask.results import atomic
+    from whymask.files import atomic
 
     if out is None:
         print(text)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from whymask.errors import WhymaskError, unknown
-from whymask.results import atomic
+from whymask.files import atomic
 
 FIELDS = ("id", "image", "target", "question")
 

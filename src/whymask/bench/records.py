@@ -21,7 +21,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from whymask.errors import WhymaskError
-from whymask.results import atomic, writable
+from whymask.files import atomic, writable
 
 Record = dict[str, Any]
 

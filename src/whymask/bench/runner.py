@@ -21,8 +21,8 @@ from whymask.bench.records import Row, Store, digest
 from whymask.bench.splits import build, draw
 from whymask.case import Case, versions
 from whymask.errors import WhymaskError
+from whymask.files import writable
 from whymask.models import Model, load
-from whymask.results import writable
 from whymask.search import Recipe
 from whymask.search.recipes import plain
 

@@ -17,10 +17,10 @@ import numpy as np
 
 from whymask.bench.manifest import Sample
 from whymask.errors import WhymaskError
+from whymask.files import atomic
 from whymask.imaging import Resize
 from whymask.masking import stack
 from whymask.models.base import Model
-from whymask.results import atomic
 
 CORRECT, WRONG = 5000, 2000
 NAMES = ("correct", "cause", "repair")

@@ -14,13 +14,13 @@ from whymask.imaging import ImageSource, Resize, load_image
 from whymask.masking import Fill
 from whymask.models.base import Bound, Response, Target
 from whymask.models.function import Whole
-from whymask.models.remote import UNNUMBERED, Remote, RemoteBound, png
+from whymask.models.remote import UNNUMBERED, Remote, RemoteBound, Served, png
 from whymask.objective import Floats
 
 OWN_ANSWER = "the server's answer"
 
 
-class HttpModel:
+class HttpModel(Served):
     """A server that takes `POST {"images": [base64 PNG, ...], "target": ...}` and answers `{"scores": [...]}`.
 
     Images are RGB, their longer side at most `max_side`; scores lie in [0, 1], one per image. The target goes out as
@@ -63,11 +63,6 @@ class HttpModel:
         self.batch_size = batch_size * concurrency
         self.settings = {"url": self.remote.shown}
         self.fingerprint = f"http {self.remote.fingerprint} {max_side} px"
-
-    @property
-    def retries_made(self) -> int:
-        """How many requests had to be sent again so far."""
-        return self.remote.retries_made
 
     def bind(
         self,

@@ -13,13 +13,13 @@ import torch
 from numpy.typing import NDArray
 
 from whymask.errors import WhymaskError
+from whymask.files import atomic
 from whymask.imaging import Canvas, CentreCrop
 from whymask.models.base import Bound, Response
 from whymask.models.classifier import Classifier
 from whymask.models.differentiable import Differentiable, forward_only
 from whymask.models.packages import cache_folder, optional
 from whymask.models.torch_module import TorchClassifier
-from whymask.results import atomic
 
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 

@@ -15,7 +15,7 @@ from whymask.imaging import Canvas, ImageSource, Resize, load_image
 from whymask.masking import Fill
 from whymask.models.base import Bound, Response, Target
 from whymask.models.function import Whole
-from whymask.models.remote import UNNUMBERED, Remote, RemoteBound, png
+from whymask.models.remote import UNNUMBERED, Remote, RemoteBound, Served, png
 
 TOP_LOGPROBS = 20  # the most that such servers return
 
@@ -23,7 +23,7 @@ Tokens: TypeAlias = list[tuple[str, float]]
 """The likeliest first tokens of an answer with their probabilities, likeliest first."""
 
 
-class OpenAIChatModel:
+class OpenAIChatModel(Served):
     """A model that answers questions about an image, asked for one token and its alternatives per masked image.
 
     The score of an answer word is the probability of all returned tokens that equal it, up to case and surrounding
@@ -77,11 +77,6 @@ class OpenAIChatModel:
         self.batch_size = 8 * concurrency  # several rounds, so that one slow answer does not leave the server idle
         self.settings = {"url": self.remote.shown}
         self.fingerprint = f"openai {model} {self.remote.fingerprint} {max_side} px"
-
-    @property
-    def retries_made(self) -> int:
-        """How many requests had to be sent again so far."""
-        return self.remote.retries_made
 
     def bind(
         self,

@@ -8,6 +8,7 @@ import json
 import ssl
 import threading
 import weakref
+from asyncio import sleep
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -70,6 +71,17 @@ class RemoteBound(PixelBound):
             channels_first=False,
             told=told,
         )
+
+
+class Served:
+    """What models behind a URL share."""
+
+    remote: Remote
+
+    @property
+    def retries_made(self) -> int:
+        """How many requests had to be sent again so far."""
+        return self.remote.retries_made
 
 
 def png(canvas: Canvas) -> str:
@@ -175,7 +187,7 @@ class Remote:
                     wait = max(wait, _asked_to_wait(response))
                 if tries > self.retries:
                     break
-                await asyncio.sleep(min(wait, LONGEST_WAIT))
+                await sleep(min(wait, LONGEST_WAIT))
                 self.retries_made += 1
                 backoff = min(2 * backoff, LONGEST_WAIT)
             raise WhymaskError(f"{self.shown} {trouble}; gave up after {tries} {'try' if tries == 1 else 'tries'}.")

@@ -22,9 +22,8 @@ def discs(
 
 def compact_masks(problem: Problem, k: int, count: int) -> Bools:
     """At most `count` masks (., n): discs of k regions, the first centre drawn, each next the farthest from all."""
-    if problem.centroids is None:
+    if (apart := problem.apart()) is None:
         raise WhymaskError("discs are made of neighbouring regions: pass centroids, an (n, 2) array of (x/W, y/H).")
-    apart = ((problem.centroids[:, None] - problem.centroids[None]) ** 2).sum(axis=2)
     chosen = [int(problem.rng().integers(problem.n))]
     while len(chosen) < min(count, problem.n):
         chosen.append(int(np.argmax(apart[chosen].min(axis=0))))

@@ -43,6 +43,12 @@ class Problem:
         if areas is not None and (areas.shape != (self.n,) or not (areas >= 0).all() or areas.sum() > 1 + 1e-6):
             raise WhymaskError(f"areas must be {self.n} shares of the image: none negative, together at most 1.")
 
+    def apart(self) -> Floats | None:
+        """Squared distances (n, n) between the centres of the regions, where those are known."""
+        if self.centroids is None:
+            return None
+        return np.asarray(((self.centroids[:, None] - self.centroids[None]) ** 2).sum(axis=2))
+
     def rng(self) -> np.random.Generator:
         """A fresh generator: every search of this problem draws the same numbers, whoever else runs."""
         return np.random.default_rng(self.seed)

@@ -10,7 +10,7 @@ import numpy as np
 from whymask.errors import WhymaskError, whole
 from whymask.objective import SUFFICIENCY, Bools
 from whymask.search.discs import compact_masks, discs
-from whymask.search.protocol import Ask, Initialiser, Problem, Ranking, Seed, held
+from whymask.search.protocol import Ask, Initialiser, Problem, Ranking, Seed, extend, held
 from whymask.search.surrogate import Surrogate
 from whymask.search.swap import exchange
 
@@ -77,9 +77,7 @@ def _larger(problem: Problem, seed: Seed) -> Bools:
     surrogate.fit(*problem.archive.near(SUFFICIENCY, seed.mask), seed.mask)
     outside = np.flatnonzero(~seed.mask)
     outside = outside[np.argsort(-surrogate.mean[outside], kind="stable")][:ADDED]
-    rows = np.repeat(seed.mask[None], len(outside), axis=0)
-    rows[np.arange(len(outside)), outside] = True
-    return rows
+    return extend(np.flatnonzero(seed.mask).tolist(), outside.tolist(), problem.n)
 
 
 def _smaller(seed: Seed) -> Bools:

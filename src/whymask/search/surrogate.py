@@ -26,8 +26,7 @@ class Surrogate:
     def __init__(self, problem: Problem, objective: Objective) -> None:
         n = problem.n
         prior = np.eye(n)
-        if problem.centroids is not None:
-            apart = ((problem.centroids[:, None] - problem.centroids[None]) ** 2).sum(axis=2)
+        if (apart := problem.apart()) is not None:
             prior = (1 - ALIKE) * prior + ALIKE * np.exp(-apart / (2 * REACH**2))
         self.precision = np.linalg.inv(prior + 1e-6 * np.eye(n))
         # A probability moves by factors, a mean of two of them does not.

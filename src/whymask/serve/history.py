@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from whymask.errors import WhymaskError
-from whymask.results import EvidenceMask, Explanation, Ordering, writable
+from whymask.files import writable
+from whymask.results import EvidenceMask, Explanation, Ordering
 from whymask.views.document import thumbnail
 
 SHOWN = 24

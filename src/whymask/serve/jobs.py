@@ -17,9 +17,10 @@ import numpy as np
 from whymask.api import recipe_for
 from whymask.case import Case
 from whymask.errors import WhymaskError
+from whymask.imaging import viewable
 from whymask.models.base import Model
 from whymask.objective import pack
-from whymask.results import Ordering, viewable
+from whymask.results import Ordering
 from whymask.search.driver import Progress
 from whymask.search.protocol import Seed
 from whymask.serve.history import History

@@ -17,10 +17,11 @@ import numpy as np
 from PIL import Image
 
 from whymask.errors import WhymaskError, unknown
+from whymask.files import atomic
 from whymask.imaging import Box
 from whymask.metrics.curves import Curves
 from whymask.objective import Bools, Floats
-from whymask.results import EvidenceMask, Ordering, Scene, atomic
+from whymask.results import EvidenceMask, Ordering, Scene
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
