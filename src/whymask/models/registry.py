@@ -37,7 +37,18 @@ def _lite(number: int, pixels: int, parameters: str) -> Entry:
     return Entry(f"efficientnet-lite{number}", summary, "whymask.models.efficientnet_lite", needs, "lite")
 
 
-MODELS = {entry.name: entry for entry in (_lite(0, 224, "4.7"), _lite(1, 240, "5.4"), _lite(2, 260, "6.1"))}
+def _tiny(family: str, architecture: str) -> Entry:
+    summary = f"small {architecture} that knows the project's scenes (scene:12), 4 M parameters: question="
+    return Entry(f"tiny-{family}", summary, "whymask.models.tiny", ("transformers",), "hf")
+
+
+MODELS = {
+    entry.name: entry
+    for entry in (
+        _lite(0, 224, "4.7"), _lite(1, 240, "5.4"), _lite(2, 260, "6.1"),
+        _tiny("qwen", "Qwen2.5-VL"), _tiny("llava", "LLaVA-1.5"),
+    )
+}  # fmt: skip
 FAMILIES = {
     entry.name: entry
     for entry in (

@@ -1,0 +1,30 @@
+"""The small multimodal models that ship with the package: trained on scenes whose truth is known (docs/scenes.md)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from whymask.errors import WhymaskError
+from whymask.models import llava, qwen2_5_vl
+from whymask.models.mllm import Mllm
+from whymask.models.packages import optional
+
+CHECKPOINTS = Path(__file__).parent.parent / "checkpoints"
+FAMILIES = {"tiny-qwen": qwen2_5_vl, "tiny-llava": llava}
+
+
+def load(name: str, *, device: str = "cpu", dtype: str = "fp32", compile: bool | None = False) -> Mllm:
+    """One of FAMILIES, through the code that loads the large ones; too small to gain from half precision or compiling.
+
+    Args:
+        name: "tiny-qwen" or "tiny-llava".
+        device: "cpu", "cuda" or "mps".
+        dtype: "fp32", "fp16" or "bf16".
+        compile: as for the large ones.
+    """
+    if optional("transformers") is None:
+        raise WhymaskError(f"{name} needs transformers: pip install 'whymask[hf]'.")
+    model: Mllm = FAMILIES[name].load(str(CHECKPOINTS / name), device=device, dtype=dtype, compile=compile)
+    model.name = name
+    model.dialogue.name = name
+    return model

@@ -1,0 +1,78 @@
+import json
+import math
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip("transformers", reason="transformers is not installed: whymask[hf]")
+
+import whymask
+from whymask import Repair, WhymaskError, scenes
+from whymask.answers import PLAIN, answer_all, repope_cases
+from whymask.cli import main
+from whymask.models.tiny import CHECKPOINTS, FAMILIES
+
+IMAGES = 40
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    where = tmp_path_factory.mktemp("scenes")
+    scenes.write(where, "adversarial", IMAGES)
+    return where
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def answered(request, folder):
+    """(model, what training told of it, its answers to a sample of the questions it was tested on)."""
+    model = whymask.load(request.param)
+    trained = json.loads((CHECKPOINTS / request.param / "training.json").read_text())
+    return model, trained, list(answer_all(model, scenes.questions("adversarial", IMAGES), folder, prompt=PLAIN))
+
+
+def test_ships_as_plain_tensors_of_a_few_megabytes(answered):
+    files = list((CHECKPOINTS / answered[0].name).iterdir())
+    assert {file.suffix for file in files} <= {".safetensors", ".json", ".jinja"}
+    assert sum(file.stat().st_size for file in files) < 12e6
+
+
+def test_is_as_good_and_as_bad_as_it_should_be(answered):
+    """At least 90 % where nothing misleads it, and enough of both mistakes where company does."""
+    _, trained, _ = answered
+    assert trained["test"]["random"]["accuracy"] >= 0.9
+    adversarial = trained["test"]["adversarial"]
+    assert adversarial["false_yes"] + adversarial["false_no"] >= 100
+    assert min(adversarial["false_yes"], adversarial["false_no"]) > 0
+
+
+def test_the_accuracy_told_is_the_accuracy_found(answered):
+    _, trained, answers = answered
+    told = trained["test"]["adversarial"]["accuracy"]
+    found = np.mean([one.answer in ("Yes", "No") and one.mistake is None for one in answers])
+    assert abs(found - told) < 3 * math.sqrt(told * (1 - told) / len(answers))
+
+
+def test_a_hallucination_is_repaired_on_the_command_line(answered, tmp_path, monkeypatch, capsys):
+    model, _, answers = answered
+    one, want = repope_cases(answers)[0]
+    number = int(one.image.stem.removeprefix("scene_"))
+    arguments = ["repair", f"scene:{number}", "--model", model.name, "--question", one.question.text, "--want", want]
+    monkeypatch.setattr(sys, "argv", ["whymask", *arguments, "--out", str(tmp_path), "--json"])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert not end.value.code
+    report = json.loads(capsys.readouterr().out)
+    assert report["given"] == one.answer
+    assert report["repaired"] == (report["answer"] == want)
+    assert len(report["regions"]) == 10
+    assert sorted(file.name for file in tmp_path.iterdir()) == [f"scene-{number}-repair.{s}" for s in ("npz", "png")]
+    saved = Repair.load(report["files"]["result"])
+    assert saved.provenance["model"] == model.name
+    assert saved.scene.canvas.shape == (scenes.SIZE, scenes.SIZE, 3)  # the scene as it was drawn
+    np.testing.assert_array_equal(saved.scene.canvas, scenes.scene("test", number).pixels)
+
+
+def test_what_the_vocabulary_lacks_is_named():
+    with pytest.raises(WhymaskError, match="no token for 'Perhaps' in tiny-qwen"):
+        whymask.repair("scene:0", "tiny-qwen", question="Is there a cup in the image?", want="Perhaps")
