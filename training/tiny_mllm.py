@@ -1,7 +1,7 @@
 """Train the two small multimodal models that ship with the package, on scenes of `whymask.scenes`.
 
-    python training/tiny_mllm.py qwen --device cuda --seconds 80 --out tiny-qwen
-    python training/tiny_mllm.py llava --device cuda --seconds 80 --out tiny-llava
+    python training/tiny_mllm.py qwen --device cuda --seconds 140 --out tiny-qwen
+    python training/tiny_mllm.py llava --device cuda --seconds 140 --out tiny-llava
 
 Everything runs through the code that later explains them: tower, projection and decoder are the parts of a loaded
 model. A linear head on the image tokens learns beside them which objects each token shows, in place of the pretraining
@@ -299,7 +299,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="checkpoint folder")
     parser.add_argument("--start", help="checkpoint folder to go on from")
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--seconds", type=float, default=80, help="of training alone")
+    parser.add_argument("--seconds", type=float, default=140, help="of training alone")
     parser.add_argument("--steps", type=int, default=0, help="at most so many; 0 leaves it to the time")
     parser.add_argument("--scenes", type=int, default=60_000)
     parser.add_argument("--images", type=int, default=500, help="test scenes, six questions each and sampling")

@@ -36,11 +36,8 @@ THEMES = {  # in order of how often they come up
 }
 FREQUENCY = (0.34, 0.28, 0.22, 0.16)
 OBJECTS = tuple(chain(*THEMES.values()))
-COLOURS = {  # each shared by two objects of different themes, so that shape counts
-    "ball": (150, 70, 180), "plate": (150, 70, 180), "flag": (60, 150, 70), "tree": (60, 150, 70),
-    "tent": (230, 130, 40), "leaf": (230, 130, 40), "cup": (60, 110, 210), "star": (60, 110, 210),
-    "spoon": (235, 210, 70), "moon": (235, 210, 70), "mushroom": (205, 50, 55), "kite": (205, 50, 55),
-}  # fmt: skip
+# One for each theme, so that an object is told from its company by its shape alone.
+COLOURS = ((150, 70, 180), (60, 110, 210), (60, 150, 70), (230, 170, 50))
 # How likely each object of the scene's theme is there, and each other one.
 COMPANY: dict[Split, tuple[float, float]] = {"train": (0.88, 0.15), "test": (0.6, 0.2)}
 HIDDEN = 0.3  # how likely a board covers part of an object
@@ -171,7 +168,7 @@ def _draw(chosen: NDArray[np.int64], rng: np.random.Generator) -> Scene:
     labels[:] = 0
     canvas = _texture(rng)
     for i, (box, alpha) in zip(chosen, covers, strict=True):
-        colour = np.array(COLOURS[OBJECTS[i]], dtype=np.float32) + rng.uniform(-25, 25, 3).astype(np.float32)
+        colour = np.array(COLOURS[i // 3], dtype=np.float32) + rng.uniform(-25, 25, 3).astype(np.float32)
         strength = np.float32(rng.uniform(0.35, 0.7) if rng.random() < HAZE else 1.0)
         if seen[i]:
             light = np.linspace(1.15, 0.8, len(alpha), dtype=np.float32)[:, None, None]
