@@ -17,6 +17,8 @@ def test_a_planted_patch_comes_first():
     model, image = planted()
     result = whymask.explain(image, model, method="grad-cam", target=1, regions="grid:4x4")
     assert result.top(1) == (6,)
+    assert not result.flat
+    assert "most important first: 6, " in str(result)
     assert result.ledger.mec == 0
 
 
