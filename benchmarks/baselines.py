@@ -27,10 +27,7 @@ BACKWARD = ["gradient", "integrated-gradients", "ig2", "igos++", "grad-cam"]
 ROWS: dict[str, tuple[Recipe, int]] = {  # the recipe and the seed of every row
     **{name: (Recipe(name), 0) for name in SEARCHES},
     **{f"random-k+greedy, seed {seed}": (Recipe("random-k+greedy"), seed) for seed in range(3)},
-    **{
-        f"asn+greedy, {rule}": (Recipe("asn+greedy", {"k": 10, "rule": rule}), 0)
-        for rule in ("fixed", "knee", "plateau")
-    },
+    **{f"asn+greedy, {rule}": (Recipe("asn+greedy", {"rule": rule}), 0) for rule in ("fixed", "knee", "plateau")},
     **{name: (Recipe(name), 0) for name in FORWARD + BACKWARD},
 }
 SAVING = {"memory_saving": True}
