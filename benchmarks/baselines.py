@@ -6,6 +6,7 @@ Run: python benchmarks/baselines.py --photos ../shared/data/imagenet --count 60 
 """
 
 import argparse
+import hashlib
 import json
 import sys
 import time
@@ -27,10 +28,7 @@ BACKWARD = ["gradient", "integrated-gradients", "ig2", "igos++", "grad-cam"]
 ROWS: dict[str, tuple[Recipe, int]] = {  # the recipe and the seed of every row
     **{name: (Recipe(name), 0) for name in SEARCHES},
     **{f"random-k+greedy, seed {seed}": (Recipe("random-k+greedy"), seed) for seed in range(3)},
-    **{
-        f"asn+greedy, {rule}": (Recipe("asn+greedy", {"k": 10, "rule": rule}), 0)
-        for rule in ("fixed", "knee", "plateau")
-    },
+    **{f"asn+greedy, {rule}": (Recipe("asn+greedy", {"rule": rule}), 0) for rule in ("fixed", "knee", "plateau")},
     **{name: (Recipe(name), 0) for name in FORWARD + BACKWARD},
 }
 SAVING = {"memory_saving": True}
@@ -152,6 +150,12 @@ def with_params(rows: dict[str, tuple[Recipe, int]], params: dict) -> dict[str, 
     }
 
 
+def fingerprint(photos: Path) -> str:
+    """What tells one folder of photos from another, wherever they lie."""
+    names = [f"{file.name} {file.stat().st_size}" for file in sorted(photos.glob("n*.jpg"))]
+    return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--photos", type=Path, default=Path("../shared/data/imagenet"))
@@ -170,18 +174,19 @@ if __name__ == "__main__":
     if not options.photos.is_dir():
         print(f"skipped: there is no folder {options.photos}.")
         sys.exit()
+    file = options.out / "baselines.json"
+    wanted = {name: getattr(options, name) for name in ("model", "regions", "device", "dtype", "params")}
+    wanted["photos"] = fingerprint(options.photos)
+    done = json.loads(file.read_text()) if file.is_file() else {"settings": wanted, "records": {}, "memory": {}}
+    if done["settings"] != wanted:
+        sys.exit(f"{file} holds records of {done['settings']}, not of {wanted}: pass another --out.")
+    records, memory = done["records"], done["memory"]
     started = time.perf_counter()
     model = whymask.load(options.model, device=options.device, dtype=options.dtype)
     device, batch_size = torch.device(options.device), options.batch_size or model.batch_size
     cases = correct_cases(options.photos, model, options.count, options.regions)
     print(f"{len(cases)} photos bound in {time.perf_counter() - started:.0f} s", flush=True)
     ROWS.update(with_params(ROWS, options.params))
-    file = options.out / "baselines.json"
-    wanted = {name: getattr(options, name) for name in ("model", "regions", "device", "dtype", "params")}
-    done = json.loads(file.read_text()) if file.is_file() else {"settings": wanted, "records": {}, "memory": {}}
-    if done["settings"] != wanted:
-        sys.exit(f"{file} holds records of {done['settings']}: pass another --out.")
-    records, memory = done["records"], done["memory"]
     settings = (
         f"# The methods the paper compares with\n\n`python {' '.join(sys.argv)}`\n\n"
         f"{options.model}, {len(cases)} correctly classified photos, its own preprocessing, {options.regions}, black "

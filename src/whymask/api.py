@@ -160,7 +160,7 @@ def recipe_for(
         if "k" not in recipe.method.parameters:
             raise WhymaskError(f"{recipe.name} has no mask size; leave k out, or use a method such as 'trace'.")
         chosen["k"] = k
-    elif "k" in recipe.method.parameters:
+    elif recipe.method.parameters.get("k") is not None:  # asn's size is its own
         chosen.setdefault("k", model.default_k)
     return Recipe(recipe.name, chosen)
 

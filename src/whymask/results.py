@@ -337,6 +337,11 @@ class Ordering(Explanation):
         """The prefix to look at first: the shortest that keeps 80 % of the whole score, else that of the seed."""
         return self.curves.prefix() if self.curves else self.kept or min(8, self.n)
 
+    @property
+    def flat(self) -> bool:
+        """Whether the method had nothing to tell: its map is the same everywhere, and the regions are in no order."""
+        return self.map is not None and bool(self.map.min() == self.map.max())
+
     def figure(self) -> Figure:
         """Every region's rank, the image with only the prefix, without it, and both curves where there is a replay."""
         from whymask.views.figure import ordering_figure
@@ -355,6 +360,7 @@ class Ordering(Explanation):
             "order": list(self.order),
             "seed_regions": list(self.seed_regions),
             "kept": self.kept,
+            "flat": self.flat,
             "curves": None if self.curves is None else self.curves.as_dict(),
         }
 
@@ -371,7 +377,11 @@ class Ordering(Explanation):
 
     def __str__(self) -> str:
         first = ", ".join(map(str, self.names(self.order[:8]))) + (", ..." if self.n > 8 else ".")
-        return f"{self._answer()} Its {self.n} regions, most important first: {first} {self._cost()}"
+        if self.flat:
+            told = f"The method's map is the same everywhere: it tells nothing about the {self.n} regions."
+        else:
+            told = f"Its {self.n} regions, most important first: {first}"
+        return f"{self._answer()} {told} {self._cost()}"
 
 
 def _values(header: dict[str, Any]) -> tuple[int, ...] | None:

@@ -46,6 +46,26 @@ def test_more_steps_lower_what_the_rest_scores():
     assert many.score > few.score
 
 
+@pytest.mark.parametrize("rule", ["knee", "plateau"])
+@pytest.mark.parametrize("given", [{"k": 4}, {"params": {"k": 4}}])
+def test_a_size_is_refused_where_it_is_looked_for(rule, given):
+    options = {**OPTIONS, **given, "params": {"rule": rule, **given.get("params", {})}}
+    with pytest.raises(WhymaskError, match=f"the rule '{rule}' finds the size of the mask: leave k out"):
+        whymask.explain(lit(2), quadrants(), method="asn+greedy", **options)
+
+
+def test_ten_regions_are_usual():
+    assert len(whymask.explain(lit(2), quadrants(), method="asn", params={"steps": 1}, **OPTIONS).regions) == 10
+
+
+@pytest.mark.parametrize(
+    "odd", [{"margin": 0.0}, {"margin": -0.5}, {"margin": 1.5}, {"sparse": -1.0}, {"decided": -1.0}]
+)
+def test_odd_weights_are_refused(odd):
+    with pytest.raises(WhymaskError, match="0 < margin <= 1, sparse >= 0 and decided >= 0"):
+        whymask.explain(lit(2), quadrants(), method="asn", params=odd, **OPTIONS)
+
+
 def test_an_unknown_rule():
     with pytest.raises(WhymaskError, match="did you mean 'plateau'"):
         whymask.explain(lit(0), quadrants(), method="asn", params={"rule": "platau"}, **OPTIONS)

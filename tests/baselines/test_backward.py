@@ -6,6 +6,7 @@ import whymask
 from whymask import WhymaskError
 from whymask.baselines.backward import saving
 from whymask.models import MODELS
+from whymask.results import Ordering
 from whymask.search import METHODS, Recipe, run
 
 from baselines.plain import every_pixel
@@ -109,6 +110,20 @@ def test_out_of_memory_is_a_sentence():
     params = {"memory_saving": True}
     with pytest.raises(WhymaskError, match="forward method"):
         whymask.explain(lit(1, size=16), model, method="grad-cam", regions="grid:2x2", params=params)
+
+
+@pytest.mark.parametrize("name", ["gradient", "integrated-gradients", "ig2", "igos++", "grad-cam", "occlusion"])
+def test_a_map_that_tells_nothing_is_told(name, tmp_path):
+    if "gradient" in name:
+        pytest.importorskip("captum", reason="captum is not installed: whymask[gradients]")
+    net = Deep(2)
+    torch.nn.init.zeros_(net.head.weight)
+    model = whymask.wrap(net, size=16)
+    result = whymask.explain(lit(1, size=16), model, method=name, regions="grid:2x2", target=0)
+    assert result.flat
+    assert result.as_dict()["flat"]
+    assert "map is the same everywhere: it tells nothing about the 4 regions." in str(result)
+    assert Ordering.load(result.save(tmp_path / "flat")).flat
 
 
 @pytest.mark.skipif(not MODELS["efficientnet-lite0"].installed, reason="the weights are not installed: whymask[lite]")

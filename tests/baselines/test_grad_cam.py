@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -5,7 +7,7 @@ from scipy.stats import spearmanr
 
 import whymask
 from whymask import WhymaskError
-from whymask.baselines.grad_cam import patch_grid
+from whymask.baselines.grad_cam import feature_maps, patch_grid
 from whymask.search import Recipe
 
 from baselines.plain import every_pixel, planted
@@ -15,6 +17,8 @@ def test_a_planted_patch_comes_first():
     model, image = planted()
     result = whymask.explain(image, model, method="grad-cam", target=1, regions="grid:4x4")
     assert result.top(1) == (6,)
+    assert not result.flat
+    assert "most important first: 6, " in str(result)
     assert result.ledger.mec == 0
 
 
@@ -35,12 +39,67 @@ def test_agrees_with_captum():
     assert spearmanr(result.map.ravel(), theirs.ravel()).statistic >= 0.99
 
 
+class ChannelsLast(torch.nn.Module):
+    """The body of a network, its maps as (B, h, w, C), and a head over their mean."""
+
+    def __init__(self, body, head):
+        super().__init__()
+        self.body, self.norm, self.head = body, torch.nn.LayerNorm(head.in_features), head
+
+    def forward(self, x):
+        return self.head(self.norm(self.body(x).permute(0, 2, 3, 1)).mean(dim=(1, 2)))
+
+
+def test_channels_may_come_last():
+    torch.manual_seed(0)
+    net = ChannelsLast(torch.nn.Conv2d(3, 16, 8, 8), torch.nn.Linear(16, 3))
+    model = whymask.wrap(net, size=32, crop=1.0)
+    image = np.random.default_rng(0).integers(0, 256, (32, 32, 3), dtype=np.uint8)
+    result = whymask.explain(image, model, method="grad-cam", target=0, regions="grid:2x2")
+    activations = net.norm(net.body(model.bind(image, target=0).inputs[None]).permute(0, 2, 3, 1))
+    expected = (activations[0] @ net.head.weight[0] / activations[0, :, :, 0].numel()).relu()
+    expected = torch.nn.functional.interpolate(expected[None, None], (32, 32), mode="bilinear")[0, 0]
+    np.testing.assert_allclose(result.map, expected.detach().numpy(), atol=1e-6)
+    assert result.map.max() > 0
+
+
+@pytest.mark.parametrize(
+    ("sizes", "shape", "last"),
+    [
+        ((768, 7, 7), (224, 224), False),
+        ((7, 7, 768), (224, 224), True),
+        ((7, 7, 7), (224, 224), False),
+        ((2, 2, 3), (64, 64), True),
+        ((256, 2, 2), (48, 64), False),  # rows and columns were rounded
+        ((3, 4, 32), (48, 64), True),
+        ((512, 1, 1), (224, 224), None),  # pooled
+        ((1, 1, 512), (224, 224), None),
+        ((1, 49, 768), (224, 224), None),  # a sequence
+    ],
+)
+def test_the_shape_tells_where_channels_are(sizes, shape, last):
+    output = torch.arange(float(np.prod(sizes))).view(1, *sizes)
+    places = feature_maps(output, shape)
+    if last is None:
+        assert places is None
+    else:
+        torch.testing.assert_close(places(output), output[0].permute(2, 0, 1) if last else output[0])
+
+
+def seen_by(module, shape):
+    """What `patch_grid` asks of an image."""
+    return SimpleNamespace(module=module, shape=shape)
+
+
 @pytest.mark.parametrize(
     ("tokens", "shape", "grid"),
     [
         (197, (224, 224), (14, 14)),
         (196, (224, 224), (14, 14)),
+        (198, (224, 224), (14, 14)),  # a class token and a distillation token
         (201, (224, 224), (14, 14)),  # a class token and four registers
+        (210, (224, 224), (14, 14)),  # not 14 x 15 without any
+        (110, (160, 160), (10, 10)),
         (50, (224, 224), (7, 7)),
         (13, (48, 64), (3, 4)),
         (1, (224, 224), None),
@@ -48,7 +107,15 @@ def test_agrees_with_captum():
     ],
 )
 def test_patches_among_tokens(tokens, shape, grid):
-    assert patch_grid(tokens, shape) == grid
+    assert patch_grid(tokens, seen_by(torch.nn.Identity(), shape)) == grid
+
+
+@pytest.mark.parametrize("special", [0, 1, 2, 5, 9])
+@pytest.mark.parametrize(("shape", "stride"), [((224, 224), 16), ((224, 300), 16), ((90, 64), 8), ((64, 64), (16, 8))])
+def test_the_patch_embedding_tells_the_grid(special, shape, stride):
+    embedding = torch.nn.Conv2d(3, 8, stride, stride)
+    rows, columns = embedding(torch.zeros(1, 3, *shape)).shape[2:]
+    assert patch_grid(rows * columns + special, seen_by(embedding, shape)) == (rows, columns)
 
 
 def test_a_vision_transformer_without_a_reshape_function():

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from whymask import WhymaskError
-from whymask.baselines.ig2 import path_integral
+from whymask.baselines.ig2 import BLURS, path_integral
 from whymask.search import Recipe
 
 from baselines.plain import every_pixel, linear, planted
@@ -29,6 +29,17 @@ def test_it_adds_up_along_the_path():
     assert float(found.sum()) > 0.01  # the bright patch fades on the way
     few = path_integral(differentiable, reference, steps=400, step=5.0)
     assert float(few.sum()) == pytest.approx(float(found.sum()), rel=0.02)  # the same path, finer
+
+
+def test_sizes_are_taken_channel_by_channel():
+    """One channel's gain does not hide another's loss, but references are averaged with their signs."""
+    model, _, image = linear()
+    case = every_pixel(image, model)
+    (result,) = case.search(Recipe("ig2", {"steps": 4}))
+    differentiable = case.differentiable()
+    references = torch.stack([differentiable.blurred(radius) for radius in BLURS])
+    paths = path_integral(differentiable, references, 4, 8.0)
+    np.testing.assert_allclose(result.map, paths.mean(dim=0).abs().sum(dim=0).numpy(), rtol=1e-5)
 
 
 def test_a_recipe():

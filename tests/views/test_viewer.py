@@ -1,5 +1,7 @@
 """The report in a real browser."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -177,3 +179,9 @@ def test_nothing_is_wider_than_the_screen(opened, results, width):
     tab.set_viewport_size({"width": width, "height": 800})
     assert tab.evaluate("document.documentElement.scrollWidth") == width
     assert tab.locator(".wm-photo canvas").bounding_box()["width"] > 0.24 * width
+
+
+def test_a_map_that_tells_nothing_is_told(opened, results):
+    flat = replace(results[0], map=np.zeros((32, 32)))
+    assert "the order tells nothing" in opened(flat).locator(".wm-head p").inner_text()
+    assert "the order tells nothing" not in opened(results[0]).locator(".wm-head p").inner_text()

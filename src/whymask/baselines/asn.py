@@ -8,12 +8,13 @@ from numpy.typing import NDArray
 
 from whymask.baselines.backward import differentiable
 from whymask.baselines.regions import pixels
-from whymask.errors import unknown, whole
+from whymask.errors import WhymaskError, unknown, whole
 from whymask.masking import fill_canvas
 from whymask.models.differentiable import Differentiable
 from whymask.objective import SUFF_NECC, Floats, Objective
 from whymask.search.protocol import Ask, Initialiser, Problem, Seed, check_k
 
+USUAL = 10  # regions that "fixed" keeps
 RULES = ("fixed", "knee", "plateau")
 SIZES = (5, 16)  # between which the knee and the plateau are looked for
 PLATEAU = 0.95  # share of the best value that counts as being on it
@@ -24,7 +25,7 @@ START = 0.6  # the area budget: every variable starts there
 def asn(
     problem: Problem,
     *,
-    k: int = 10,
+    k: int | None = None,
     rule: str = "fixed",
     steps: int = 25,
     margin: float = 0.8,
@@ -38,18 +39,24 @@ def asn(
     The paper names the parts but not how they fit; this is our reading. Variables m = sigmoid(theta), all 0.6 at first
     (the area budget; its penalty has weight 0), show m x + (1 - m) of a dark defocused image. Adam minimises
     alpha relu(margin f - f(m)) + (1 - alpha) relu(f(1 - m) - (1 - margin) f), plus sparse * mean m (mu) and
-    decided * mean 4 m (1 - m) (nu), with f the score of the whole image. "fixed" keeps the top k. The other rules score
-    the top 5 ... 16 by SN: "knee" keeps the size farthest above the line between the ends, "plateau" the smallest with
-    95 % of the best. Only these forwards are counted.
+    decided * mean 4 m (1 - m) (nu), with f the score of the whole image. "fixed" keeps the top k, 10 unless told. The
+    other rules find the size, and take no k: they score the top 5 ... 16 by SN; "knee" keeps the size farthest above
+    the line between the ends, "plateau" the smallest with 95 % of the best. Only these forwards are counted.
     """
     whole("steps", steps, 0)
-    check_k(k, problem.n)
     if rule not in RULES:
         raise unknown("rule", rule, RULES)
+    if rule != "fixed" and k is not None:
+        raise WhymaskError(f"the rule {rule!r} finds the size of the mask: leave k out, or use the rule 'fixed'.")
+    if not 0 < margin <= 1 or sparse < 0 or decided < 0:
+        raise WhymaskError("asn needs 0 < margin <= 1, sparse >= 0 and decided >= 0.")
+    size = USUAL if k is None else k
+    if rule == "fixed":
+        check_k(size, problem.n)
     objective = Objective.of(init_objective)
     with differentiable(problem, memory_saving) as image:
         theta = relaxed(image, pixels(problem), problem.n, objective.alpha, steps, margin, sparse, decided)
-    least, most = (k, k) if rule == "fixed" else (min(SIZES[0], problem.n), min(SIZES[1], problem.n))
+    least, most = (size, size) if rule == "fixed" else (min(SIZES[0], problem.n), min(SIZES[1], problem.n))
     ranks = np.argsort(np.argsort(-theta, kind="stable"), kind="stable")
     rows = ranks < np.arange(least, most + 1)[:, None]
     scores = yield Ask(rows, objective, "init", Seed(rows[0], logits=theta[None]))

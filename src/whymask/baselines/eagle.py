@@ -33,24 +33,24 @@ def eagle_efficient(
     front: list[int] = []
     back: list[int] = []
     live = list(range(problem.n))
-    for step in count():
+    for step in count():  # candidates are asked for by index, so that ties go to the lowest
         if not live:
             return Ranking((*front, *back))
-        head = live if step % update_step == 0 else live[:search_scope]
+        update = step % update_step == 0
+        head = sorted(live if update else live[:search_scope])
         stop_here = Ranking((*front, *live, *back), placed=len(front))
         scores = yield Ask(extend(front, head, problem.n), objective, "continue", stop_here)
-        if head is live:
-            live = [live[i] for i in np.argsort(-scores, kind="stable")]
-            front.append(live.pop(0))
-        else:
-            front.append(live.pop(int(np.argmax(scores))))
+        if update:
+            live = [head[i] for i in np.argsort(-scores, kind="stable")]
+        front.append(head[int(np.argmax(scores))])
+        live.remove(front[-1])
         if step == 0 and live:
             back.insert(0, live.pop())
         elif step and len(live) > pending_samples:
-            tail = live[-pending_samples:]
+            tail = sorted(live[-pending_samples:])
             without = ~extend(back, tail, problem.n)
             stop_here = Ranking((*front, *live, *back), placed=len(front))
             scores = yield Ask(without, objective, "continue", stop_here)
-            # The last of equals: a stale list has its least promising region at the end.
-            back.insert(0, live.pop(len(live) - 1 - int(np.argmax(scores[::-1]))))
+            back.insert(0, tail[int(np.argmax(scores))])
+            live.remove(back[0])
     raise AssertionError("counting never ends")

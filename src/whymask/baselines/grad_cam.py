@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from math import log
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -13,59 +16,90 @@ from whymask.models.differentiable import Differentiable
 
 SPECIAL = 16  # the most tokens that stand for no patch: class, distillation, registers
 
+Places: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
+"""One image's output, or its gradient, as maps (C, h, w)."""
+
 
 @backward
 def grad_cam(image: Differentiable, rng: np.random.Generator) -> torch.Tensor:
     """relu(sum_c mean_gradient_c A_c) of the last layer that still has a place for everything, at the image's size.
 
-    For a CNN that is the last output (B, C, h, w). For a transformer it is the last normalisation whose patch tokens
-    the answer depends on (after the last attention only the class token counts, its gradient elsewhere is 0); how
-    many tokens are patches, and their grid, follow from their number and the shape of the image.
+    For a CNN that is the last output (B, C, h, w) or (B, h, w, C), whichever has cells that are nearer to squares on
+    the image. For a transformer it is the last normalisation whose patch tokens the answer depends on (after the last
+    attention only the class token counts, its gradient elsewhere is 0); `patch_grid` tells where they lie.
     """
     if image.tokens is not None:
         raise WhymaskError("grad-cam is for classifiers; 'llava-cam' looks into multimodal models.")
     outputs: list[tuple[torch.nn.Module, torch.Tensor]] = []
 
     def hear(part: torch.nn.Module, inputs: Any, output: Any) -> None:
-        if isinstance(output, torch.Tensor):
+        if isinstance(output, torch.Tensor) and len(output) == 1:  # one that has cut the image into windows is no map
             outputs.append((part, output))
 
     with listening(image.module, hear):
         logit = image.logit(image.inputs[None].detach().clone().requires_grad_())
-    for output, maps in candidates(outputs, image.shape):
+    layers = candidates(outputs, image)
+    if not layers:
+        raise WhymaskError("grad-cam found no layer with feature maps or patch tokens in this model.")
+    for output, places in layers:
         (gradient,) = torch.autograd.grad(logit.sum(), output, retain_graph=True, allow_unused=True)
-        if gradient is not None and as_maps(gradient, maps).any():
-            activations, slopes = as_maps(output.detach(), maps).float(), as_maps(gradient, maps).float()
+        if gradient is not None and places(gradient).any():
+            activations, slopes = places(output.detach()).float(), places(gradient).float()
             return image.stretched((slopes.mean(dim=(1, 2), keepdim=True) * activations).sum(dim=0).relu())
-    raise WhymaskError("grad-cam found no layer with feature maps or patch tokens in this model.")
+    return torch.zeros(image.shape)  # the answer depends on none of them
 
 
 def candidates(
-    outputs: list[tuple[torch.nn.Module, torch.Tensor]], shape: tuple[int, int]
-) -> list[tuple[torch.Tensor, tuple[int, int] | None]]:
-    """Outputs that could be looked at, the last first; for tokens with the grid of their patches."""
+    outputs: list[tuple[torch.nn.Module, torch.Tensor]], image: Differentiable
+) -> list[tuple[torch.Tensor, Places]]:
+    """Outputs that could be looked at, the last first, and how to read them."""
     norms = [output for part, output in outputs if "Norm" in type(part).__name__ and output.ndim == 3]
-    tokens = [(output, grid) for output in reversed(norms) if (grid := patch_grid(output.shape[1], shape))]
-    return list(tokens) or [
-        (output, None) for _, output in reversed(outputs) if output.ndim == 4 and min(output.shape[2:]) > 1
-    ]
+    tokens = [(output, grid) for output in reversed(norms) if (grid := patch_grid(output.shape[1], image))]
+    if tokens:
+        return [(output, partial(as_maps, grid=grid)) for output, grid in tokens]
+    maps = [(output, feature_maps(output, image.shape)) for _, output in reversed(outputs) if output.ndim == 4]
+    return [(output, places) for output, places in maps if places is not None]
 
 
-def as_maps(output: torch.Tensor, grid: tuple[int, int] | None) -> torch.Tensor:
-    """One image's output as maps (C, h, w): the last h * w tokens of (1, T, C) are its patches."""
-    if grid is None:
-        return output[0]
+def feature_maps(output: torch.Tensor, shape: tuple[int, int]) -> Places | None:
+    """How to read the maps (C, h, w) from (1, C, h, w) or (1, h, w, C), which their shape tells; else None.
+
+    Where both would do, as for (1, 7, 7, 7), channels come first.
+    """
+    _, first, second, third = output.shape
+    last = skew((first, second), shape) < skew((second, third), shape)
+    grid = (first, second) if last else (second, third)
+    if min(grid) < 2 or skew(grid, shape) > log(2):
+        return None
+    return (lambda values: values[0].permute(2, 0, 1)) if last else (lambda values: values[0])
+
+
+def as_maps(output: torch.Tensor, grid: tuple[int, int]) -> torch.Tensor:
+    """One image's tokens (1, T, C) as maps (C, h, w): the last h * w of them are its patches, special ones lead."""
     return output[0, -grid[0] * grid[1] :].T.reshape(-1, *grid)
 
 
-def patch_grid(tokens: int, shape: tuple[int, int]) -> tuple[int, int] | None:
-    """The (rows, columns) of the patches among so many tokens of an image of this shape, else None."""
-    for special in range(min(SPECIAL + 1, tokens)):
-        patches = tokens - special
-        rows = round((patches * shape[0] / shape[1]) ** 0.5)
-        if patches < 2 or not rows or patches % rows:
-            continue
-        columns = patches // rows
-        if abs(rows * shape[1] / (columns * shape[0]) - 1) < 0.1:  # cells that are nearly square
-            return rows, columns
-    return None
+def patch_grid(tokens: int, image: Differentiable) -> tuple[int, int] | None:
+    """The (rows, columns) of the patches among so many tokens of an image, else None.
+
+    The convolution that cuts the image into patches tells. Where none fits (patches that were merged, or cut by
+    reshaping), it is the grid with cells nearest to squares, of equals that with the fewest special tokens.
+    """
+    height, width = image.shape
+    for part in image.module.modules():
+        if isinstance(part, torch.nn.Conv2d) and part.kernel_size == part.stride:
+            rows, columns = height // part.stride[0], width // part.stride[1]
+            if rows * columns > 1 and 0 <= tokens - rows * columns <= SPECIAL:
+                return rows, columns
+    grids = []
+    for patches in range(tokens, max(1, tokens - SPECIAL - 1), -1):
+        rows = max(1, round((patches * height / width) ** 0.5))
+        if not patches % rows:
+            grids.append((rows, patches // rows))
+    best = min(grids, key=lambda grid: skew(grid, image.shape), default=None)
+    return None if best is None or skew(best, image.shape) > 0.1 else best
+
+
+def skew(grid: tuple[int, int], shape: tuple[int, int]) -> float:
+    """How far the cells of a grid (rows, columns) over an image (H, W) are from squares; 0 where they are."""
+    return abs(log(grid[0] * shape[1] / (grid[1] * shape[0])))

@@ -41,7 +41,7 @@ def grad_eclip(image: Differentiable, rng: np.random.Generator) -> torch.Tensor:
         for hook in hooks:
             hook.remove()
     (gradient,) = torch.autograd.grad(logit.sum(), heard["out_proj"])
-    grid = patch_grid(heard["v_proj"].shape[1], image.shape)
+    grid = patch_grid(heard["v_proj"].shape[1], image)
     if grid is None:
         raise WhymaskError("grad-eclip cannot tell how this model's patches lie on the image.")
     query, keys, values = (heard[name].detach() for name in PARTS[:3])

@@ -37,7 +37,7 @@ ABLATIONS = {
             MethodSpec("greedy", Recipe("greedy"), (0,)),
             *(MethodSpec(f"random-k+greedy, seed {s}", Recipe("random-k+greedy", {"k": 8}), (s,)) for s in range(3)),
             *(
-                MethodSpec(f"asn+greedy, {rule}", Recipe("asn+greedy", {"k": 10, "rule": rule}), (0,))
+                MethodSpec(f"asn+greedy, {rule}", Recipe("asn+greedy", {"rule": rule}), (0,))
                 for rule in ("fixed", "knee", "plateau")
             ),
             MethodSpec("copair+greedy", Recipe("copair+greedy"), (0,)),

@@ -162,7 +162,7 @@ class Recipe:
         values = {**self.method.parameters, **self.params}
         if self.name in RIVALS:
             return cost(self.name, n, values)
-        seed = int(values.get("k", 8))
+        seed = int(values.get("k") or 8)
         costs = {
             trace: values.get("rounds", 0) * values.get("samples", 0),
             copair: 107,  # 16 groups and 91 pairs of 14 of them, at n = 61 ... 68

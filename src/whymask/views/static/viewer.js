@@ -184,7 +184,8 @@ whymask.View = class View {
     const area = this.order.slice(0, t).reduce((sum, region) => sum + this.scene.areas[region], 0);
     const found = score === null ? `All ${entry.n} regions, most important first.`
       : `${which}, ${percent(area)} of what it sees, keep ${two(score)}.`;
-    return `${start} ${found}${entry.complete ? "" : " The budget ended the search early."}`;
+    const flat = entry.flat ? " The method's map is the same everywhere: the order tells nothing." : "";
+    return `${start} ${found}${flat}${entry.complete ? "" : " The budget ended the search early."}`;
   }
 
   #hint() {
