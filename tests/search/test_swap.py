@@ -171,8 +171,8 @@ def test_lean_asks_less_where_a_side_is_settled():
         return respond(np.tril(np.ones((64, 64), dtype=bool))[:, np.argsort(order)]).mean()
 
     assert insertion(lean.order) > insertion(greedy.order) - 0.01
-    narrow = run("lean", respond, 64, centroids=centroids, params={"window": 8})
-    assert narrow.ledger.mec < lean.ledger.mec
+    single = run("lean", respond, 64, centroids=centroids, params={"at_once": 0.0})
+    assert lean.ledger.mec < single.ledger.mec < greedy.ledger.mec
 
 
 def test_lean_starts_from_the_kept_prefix():
@@ -247,7 +247,7 @@ def test_wrong_parameters_are_refused():
         ("discs+swap", {"tries": -1}, "tries"),
         ("discs+swap", {"together": 0}, "together"),
         ("lean", {"settled": 1.0}, "settled must lie in"),
-        ("lean", {"window": 0}, "window"),
+        ("lean", {"at_once": 1.0}, "at_once must lie in"),
         ("smallest", {"share": 0.0}, "share must lie in"),
         ("discs+swap+others", {"overlap": 1.0}, "overlap must lie in"),
         ("greedy-k", {"candidates": 0}, "candidates"),

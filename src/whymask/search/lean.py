@@ -4,47 +4,37 @@ from __future__ import annotations
 
 import numpy as np
 
-from whymask.errors import WhymaskError, whole
+from whymask.errors import WhymaskError
 from whymask.objective import SUFF_NECC, SUFFICIENCY
 from whymask.search.protocol import Ask, Continuation, Problem, Ranking, Seed, extend, first_guess, mask_of, ranking
 
-TAIL = 4  # regions looked at where both sides are settled: only harmful ones must still be told apart
 
-
-def lean(
-    problem: Problem, seed: Seed | None = None, *, window: int | None = None, settled: float = 0.02
-) -> Continuation:
+def lean(problem: Problem, seed: Seed | None = None, *, at_once: float = 0.12, settled: float = 0.02) -> Continuation:
     """Order all regions by 0.5 Suff + 0.5 Necc, after the prefix of `seed`, for a part of Greedy's forwards.
 
-    Once the rest of the image scores at most a share `settled` of the whole, removing more cannot tell regions apart,
-    and only sufficiency is asked. Once the kept part also scores within that share of the best seen, only the few
-    regions with the largest last gains are looked at. Before that all regions are scored again at every step, or the
-    `window` of largest last gains. The first step always looks at all.
+    Once the rest of the image scores at most a share `settled` of the whole, removing more cannot tell regions apart:
+    from then on only sufficiency is asked, and every look at all regions that are left places the best of them, a
+    share `at_once` of them (at least one).
     """
-    if window is not None:
-        whole("window", window, 1)
-    if not 0 <= settled < 1:
-        raise WhymaskError(f"settled must lie in [0, 1), not {settled}.")
+    for name, value in {"at_once": at_once, "settled": settled}.items():
+        if not 0 <= value < 1:
+            raise WhymaskError(f"{name} must lie in [0, 1), not {value}.")
     n = problem.n
     placed = list(seed.prefix) if seed else []
     live = [region for region in range(n) if region not in placed]
-    gain = first_guess(problem, seed)
+    last = first_guess(problem, seed)
     here, everything = mask_of(placed, n), np.ones(n, dtype=bool)
-    yield Ask(np.stack([here, everything]), SUFF_NECC, "continue", ranking(placed, gain, seed))
+    yield Ask(np.stack([here, everything]), SUFF_NECC, "continue", ranking(placed, last, seed))
     response = problem.archive.response
-    kept, rest, full = response(here), response(~here), response(everything)
-    best, gone, count = full, False, len(live)
+    nothing = settled * response(everything)
+    gone = response(~here) <= nothing
     while live:
-        some = sorted(sorted(live, key=lambda region: -gain[region])[:count])
         objective = SUFFICIENCY if gone else SUFF_NECC
-        now = objective.combine(np.array([[kept], [rest]])[: len(objective.sides)])
-        scores = yield Ask(extend(placed, some, n), objective, "continue", ranking(placed, gain, seed))
-        gain[some] = scores - now
-        placed.append(some[int(np.argmax(scores))])
-        live.remove(placed[-1])
-        here[placed[-1]] = True
-        kept, rest = response(here), rest if gone else response(~here)
-        best, gone = max(best, kept), gone or rest <= settled * full
-        flat = gone and kept >= (1 - settled) * best
-        count = TAIL if flat else window or len(live)
+        scores = yield Ask(extend(placed, live, n), objective, "continue", ranking(placed, last, seed))
+        last[live] = scores
+        count = max(1, round(at_once * len(live))) if gone else 1
+        best = [live[i] for i in np.argsort(-scores, kind="stable")[:count]]
+        placed += best
+        live = [region for region in live if region not in best]
+        gone = gone or response(~mask_of(placed, n)) <= nothing
     return Ranking(tuple(placed), seed)
