@@ -11,6 +11,7 @@ Run: python benchmarks/repair.py --models tiny-qwen tiny-llava --device cpu --ou
 """
 
 import argparse
+import gzip
 import json
 import sys
 import tempfile
@@ -63,11 +64,13 @@ MISTAKES = {"false_yes": "false yes", "false_no": "false no"}
 
 
 class Records:
-    """What is known, one JSON line each; lines are added as they come."""
+    """What is known, one JSON line each; lines are added as they come. Packed ones (.jsonl.gz) are read as well."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         lines = path.read_text().splitlines() if path.exists() else []
+        if (packed := path.with_suffix(".jsonl.gz")).exists():
+            lines = gzip.decompress(packed.read_bytes()).decode().splitlines() + lines
         self.path, self.all = path, [json.loads(line) for line in lines]
         self.known = {self._key(**record) for record in self.all}
 

@@ -13,7 +13,7 @@ from whymask.answers import PLAIN, answer_all, repope_cases
 from whymask.cli import main
 from whymask.models.tiny import CHECKPOINTS, FAMILIES
 
-IMAGES = 40
+IMAGES = 25
 
 
 @pytest.fixture(scope="module")
