@@ -1,4 +1,5 @@
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -178,8 +179,23 @@ def test_k_is_the_models_unless_given():
     assert len(explain(k=None, params={"k": 2}).regions) == 2
     with pytest.raises(WhymaskError, match="has no mask size"):
         explain(method="greedy")
-    with pytest.raises(WhymaskError, match="number of regions, 16"):
+    with pytest.raises(WhymaskError, match="a mask of 17 regions is more than the 16 there are"):
         explain(k=17)
+    with pytest.raises(
+        WhymaskError, match="a mask of 8 regions is more than the 4 there are: pass a k between 1 and 4"
+    ):
+        explain(k=None, regions="grid:2x2")
+
+
+@pytest.mark.parametrize("k", ["auto", "AUTO", "Auto"])
+def test_auto_in_any_case(k):
+    assert explain(k=k).provenance["method"] == "smallest"
+
+
+def test_parameters_are_refused_before_a_model_is_loaded():
+    for call in (whymask.explain, whymask.explain_many, partial(whymask.repair, want="x")):
+        with pytest.raises(WhymaskError, match="gamma must lie in"):
+            call(lit(0), "no such model", method="trace+greedy", params={"gamma": 2.0})
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,12 @@ def test_theory():
         assert figure in printed
 
 
+def test_parameters_are_refused_before_a_model_is_loaded():
+    words = ["explain", f"{data_dir}/coffee.png", "--model", "no-such-model", "--method", "trace+greedy"]
+    answer = whymask_command(*words, "--param", "gamma=2")
+    assert (answer.returncode, answer.stderr) == (2, "whymask: gamma must lie in (0, 1], not 2.\n")
+
+
 def test_methods():
     listed = json.loads(whymask_command("methods", "--json").stdout)["methods"]
     assert [method["name"] for method in listed] == list(METHODS)
@@ -155,8 +161,8 @@ def test_explain_json_with_every_flag(tmp_path):
         (["text.png"], "is not an image"),
         (["cut.png"], "broken"),
         (["bomb.png"], "more than 64 megapixels"),
-        ([CAMERA, "--k", "65"], "k must be between 1 and the number of regions, 64"),
-        ([CAMERA, "--k", "0"], "k must be between 1"),
+        ([CAMERA, "--k", "65"], "is more than the 64 there are: pass a k between 1 and 64"),
+        ([CAMERA, "--k", "0"], "k must be a whole number of at least 1"),
         ([CAMERA, "--method", "trase"], "did you mean 'trace'"),
         ([CAMERA, "--target", "tripodd"], "did you mean 'tripod'"),
         ([CAMERA, "--target", "qqqqqqqq"], "(1"),

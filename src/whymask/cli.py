@@ -74,7 +74,7 @@ def explain(
     """Show which few regions of an image are enough for a model's answer."""
     from tqdm import tqdm
 
-    from whymask.api import recipe_for
+    from whymask.api import recipe_for, sized
     from whymask.case import Case
     from whymask.files import writable
     from whymask.imaging import load_image
@@ -90,13 +90,14 @@ def explain(
     orders = Recipe(method).method.returns == "ordering"
     if seeds > 1 and orders and not isinstance(size, int):
         raise WhymaskError("--seeds compares the first k regions of orderings: pass --k, or use a mask method.")
+    compared = seeds > 1 and "k" not in Recipe(method).method.parameters  # k then says how many regions to compare
+    params = _values("--param", param or [])
+    recipe = recipe_for(method, None if compared and orders else size, params, alternatives)
     picture = load_image(image)
     writable(out)
     options = {"device": device, "dtype": dtype, **_values("--model-option", model_option or [])}
     loaded = load(model, **{name: value for name, value in options.items() if value is not None})
-    compared = seeds > 1 and "k" not in Recipe(method).method.parameters  # k then says how many regions to compare
-    params = _values("--param", param or [])
-    recipe = recipe_for(loaded, method, None if compared and orders else size, params, alternatives)
+    recipe = sized(recipe, loaded)
     case = Case.of(
         picture,
         loaded,
@@ -244,19 +245,18 @@ def repair(
     """Show a model only the regions that speak for the answer it should have given, and ask again."""
     from tqdm import tqdm
 
-    from whymask.api import recipe_for
+    from whymask.api import recipe_for, sized
     from whymask.case import Case
     from whymask.files import writable
     from whymask.imaging import load_image
     from whymask.models import load
     from whymask.repairing import attempt
-    from whymask.search import Recipe
 
-    Recipe(method)
+    recipe = recipe_for(method, k)
     picture = load_image(image)
     writable(out)
     loaded = load(model, **({} if device is None else {"device": device}))
-    recipe = recipe_for(loaded, method, k)
+    recipe = sized(recipe, loaded)
     case = Case.of(picture, loaded, target=want, question=question, regions=regions, fill=fill)
     expected = recipe.estimate(case.partition.n)
     with tqdm(total=expected, unit="forward", file=sys.stderr, disable=quiet or None, leave=False) as bar:
