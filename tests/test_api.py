@@ -166,6 +166,24 @@ def test_provenance_says_how_to_get_it_again():
     assert same.order == odd.order
 
 
+@pytest.mark.parametrize(
+    ("method", "probes"),
+    [
+        ("greedy", (3, 1)),  # its first and its last step ask for the blank and the full image; the prediction is left
+        ("occlusion", (3, 2)),  # the full image is known
+        ("rise", (3, 3)),  # pixel masks are other images
+    ],
+)
+def test_a_probe_that_the_search_has_asked_for_costs_nothing(method, probes):
+    ledger = explain(method=method, k=None).ledger
+    assert ledger.stage("probe") == probes
+
+
+def test_a_probe_of_a_mask_whose_rest_is_known_costs_nothing():
+    evidence = explain(method="trace", params={"init_objective": "suff_necc"})
+    assert evidence.ledger.stage("probe") == (5, 3)  # prediction, full, blank
+
+
 def test_a_budget_stops_early_and_says_so():
     stopped = explain(budget=40)
     assert not stopped.complete

@@ -5,7 +5,7 @@ It owns everything that is not the algorithm: the cache, the ledger, the budget,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, TypeAlias
@@ -48,6 +48,7 @@ class SearchResult:
     frontier: dict[int, float] = field(
         default_factory=dict
     )  # for a mask: size -> the best score seen, up to twice its own
+    asked: Set[bytes] = field(default=frozenset(), repr=False)  # the packed bits of every image it has asked for
 
     def __str__(self) -> str:
         what = "an ordering" if self.mask is None else f"a mask of {np.count_nonzero(self.mask)} regions"
@@ -121,6 +122,7 @@ class Search:
             map=found.map if isinstance(found, Ranking) else None,
             ledger=Ledger(dict(self.oracle.ledger.entries)),
             complete=complete,
+            asked=self.oracle.asked,
             frontier={} if isinstance(found, Ranking) else self.oracle.archive.frontier(2 * int(found.mask.sum())),
         )
 
