@@ -77,6 +77,7 @@ def explain_many(
     *,
     method: str | Recipe = METHOD,
     k: int | str | None = None,
+    alternatives: int = 0,
     targets: Iterable[int | str | None] | None = None,
     questions: Iterable[str | None] | None = None,
     regions: Regions = "slico:64",
@@ -100,9 +101,9 @@ def explain_many(
         questions: one per image, for models that answer questions.
         in_flight: images searched at the same time.
         progress: show a bar over the images on stderr.
-        method, k, regions, fill, resize, seed, budget, batch_size, params: as for `explain`.
+        method, k, alternatives, regions, fill, resize, seed, budget, batch_size, params: as for `explain`.
     """
-    recipe = recipe_for(method, k, params)
+    recipe = recipe_for(method, k, params, alternatives)
     if isinstance(model, str):
         model = load(model)
     loaded, recipe, shared = model, sized(recipe, model), batching(model, batch_size)
@@ -123,7 +124,7 @@ def explain_many(
         total = len(images) if isinstance(images, Sized) else None
         for number, result in tqdm(found, total=total, unit="image", disable=not progress):
             case = cases.pop(number)
-            yield number, case.result(result, case.provenance(recipe, seed))
+            yield number, case.result(result, case.provenance(recipe, seed) | {"budget": budget})
 
     return results()
 
