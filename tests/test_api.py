@@ -190,6 +190,9 @@ def test_a_budget_stops_early_and_says_so():
     assert stopped.ledger.mec <= 40
     assert "budget ended the search" in str(stopped)
     assert 0 <= explain(budget=0).score <= 1
+    assert "The budget was too small for the search to begin." in str(explain(budget=0))
+    assert "The budget was too small for the search to begin." in str(explain(method="phasewin", k=None, budget=9))
+    assert explain(budget=9).ledger.mec == 9
 
 
 def test_k_is_the_models_unless_given():

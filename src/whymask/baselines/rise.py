@@ -21,8 +21,8 @@ def rise(problem: Problem, *, masks: Count = 1000, grid: Count = 16, keep: Fract
     total = np.zeros(shape)
     for start in range(0, masks, AN_ASK):
         some = smooth_masks(min(AN_ASK, masks - start), grid, keep, (shape[0], shape[1]), rng)
-        scores = yield Ask(some, SUFFICIENCY, "continue", by_map(problem, total))
-        total += np.tensordot(scores, some, axes=1)
+        scores = yield Ask(some, SUFFICIENCY, "continue", by_map(problem, total), divisible=True)
+        total += np.tensordot(scores, some[: len(scores)], axes=1)
     return by_map(problem, total / (masks * keep))
 
 

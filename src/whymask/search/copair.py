@@ -56,7 +56,7 @@ def copair(
         covered = masks @ areas
         return (covered >= min_area - ROUNDING) & (covered <= max_area + ROUNDING)
 
-    singles = yield Ask(groups, objective, "init", Seed(groups[0]))
+    singles = yield Ask(groups, objective, "init", Seed(groups[0]), divisible=True)
     pool = np.argsort(-singles, kind="stable")[:pool_size]  # Eq. 9
     single = best = Seed(groups[pool[0]], float(singles[pool[0]]))
 
@@ -65,7 +65,7 @@ def copair(
     )
     pairs = pairs[fits(pairs)] if max_groups >= 2 else pairs[:0]
     if len(pairs):
-        scores = yield Ask(pairs, objective, "init", single)
+        scores = yield Ask(pairs, objective, "init", single, divisible=True)
         top = int(np.argmax(scores))  # Eq. 10
         alone = singles[pool[0]] >= min_sufficiency and scores[top] - singles[pool[0]] < pair_gain
         best = single if alone else Seed(pairs[top], float(scores[top]))  # Eq. 11

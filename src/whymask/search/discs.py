@@ -16,7 +16,7 @@ def discs(
     """The best of `centres` masks, each a region and the k - 1 nearest to it; centres lie far from each other."""
     check_k(k, problem.n)
     rows = compact_masks(problem, k, centres)
-    scores = yield Ask(rows, Objective.of(init_objective), "init", Seed(rows[0]))
+    scores = yield Ask(rows, Objective.of(init_objective), "init", Seed(rows[0]), divisible=True)
     top = int(np.argmax(scores))
     return Seed(rows[top], float(scores[top]))
 

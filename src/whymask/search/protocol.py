@@ -91,6 +91,7 @@ class Ask:
     objective: Objective
     stage: Stage
     best: Seed | Ranking
+    divisible: bool = False  # whether a budget may pay for the first few rows alone, whose scores are sent then
 
 
 Initialiser: TypeAlias = Generator[Ask, Floats, Seed]

@@ -16,6 +16,6 @@ def random_k(
     rows = np.zeros((draws, problem.n), dtype=bool)
     for row in rows:
         row[rng.choice(problem.n, size=k, replace=False)] = True
-    scores = yield Ask(rows, Objective.of(init_objective), "init", Seed(rows[0]))
+    scores = yield Ask(rows, Objective.of(init_objective), "init", Seed(rows[0]), divisible=True)
     top = int(np.argmax(scores))
     return Seed(rows[top], float(scores[top]))

@@ -57,7 +57,7 @@ def exchange(
         proposed = propose(seed.mask, surrogate, known, largest, min(together, tries), rng, avoid, shared)
         if not len(proposed):
             return replace(seed, local_optimum=True)
-        found = yield Ask(proposed, objective, "init", seed)
+        found = yield Ask(proposed, objective, "init", seed, divisible=True)
         tries -= len(proposed)
         top = int(np.argmax(found))
         assert seed.score is not None

@@ -41,7 +41,7 @@ def trace(
     for _ in range(rounds):
         masks = gumbel_top_k(logits[-1] / temperature, k, samples, rng)
         stop_here = best or Seed(masks[0], logits=np.array(logits))
-        scores = yield Ask(masks, objective, "init", stop_here)
+        scores = yield Ask(masks, objective, "init", stop_here, divisible=True)
         top = int(np.argmax(scores))
         elite = np.argsort(-scores, kind="stable")[:elite_count]
         inclusion = masks[elite].mean(axis=0)
