@@ -11,6 +11,8 @@ from PIL import Image
 from skimage.data import data_dir
 
 import whymask
+from whymask import EvidenceMask
+from whymask.cli import _write
 from whymask.models import MODELS
 from whymask.results import Explanation
 from whymask.search import METHODS
@@ -204,8 +206,20 @@ def test_an_interrupt_leaves_no_file_and_no_traceback(tmp_path):
         process.send_signal(signal.SIGINT)
         _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "Traceback" not in stderr
+    assert stderr == "whymask: explain was interrupted; nothing was written.\n"
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_an_interrupt_between_two_files_leaves_none(tmp_path, monkeypatch):
+    def interrupted(*_):
+        assert [file.name for file in tmp_path.iterdir()] == ["x.png"]
+        raise KeyboardInterrupt
+
+    found = whymask.explain(lit(0), quadrants(), regions="grid:4x4")
+    monkeypatch.setattr(EvidenceMask, "save", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        _write(found, tmp_path, "x")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_models():

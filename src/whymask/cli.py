@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
+from functools import wraps
 from itertools import count
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
 
 import typer
 
 from whymask import METHOD, __version__
 from whymask.bench.cli import bench
 from whymask.errors import WhymaskError
+
+if TYPE_CHECKING:
+    from whymask.results import Explanation
 
 app = typer.Typer(
     name="whymask",
@@ -23,6 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(bench, name="bench")
+P = ParamSpec("P")
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout.")]
 
 
@@ -41,7 +47,22 @@ def _options(
     pass
 
 
+def _interruptible(command: Callable[P, None]) -> Callable[P, None]:
+    """The command, which Ctrl-C ends with a sentence; it writes its files at its end, all or none."""
+
+    @wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            command(*args, **kwargs)
+        except KeyboardInterrupt:
+            print(f"whymask: {command.__name__} was interrupted; nothing was written.", file=sys.stderr)
+            raise typer.Exit(130) from None
+
+    return run
+
+
 @app.command()
+@_interruptible
 def explain(
     image: Annotated[Path, typer.Argument(help="The image file, or scene:N.", show_default=False)],
     model: Annotated[str, typer.Option(help="A model id, see 'whymask models'.")] = "efficientnet-lite0",
@@ -132,15 +153,12 @@ def explain(
         report["recurrence"] = recurrence([first.names(regions) for regions in chosen])
         report["seeds"] = [result.as_dict() for result in results]
         lines.append(_stability(report["recurrence"], seeds, sum(r.ledger.mec for r in results), seconds))
-    stem = _unused(out, f"{image.stem}-{recipe.name}")
-    report["files"] = {
-        "picture": str(first.savefig(stem.with_name(stem.name + ".png"))),
-        "result": str(first.save(stem.with_name(stem.name + ".npz"))),
-    }
+    report["files"] = _write(first, out, f"{image.stem}-{recipe.name}")
     print(json.dumps(report, indent=2) if as_json else "\n".join([*lines, f"Picture: {report['files']['picture']}"]))
 
 
 @app.command()
+@_interruptible
 def report(
     results: Annotated[list[Path], typer.Argument(help="Saved results (.npz); each gets a tab.", show_default=False)],
     out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path("report.html"),
@@ -216,6 +234,18 @@ def serve(
     )
 
 
+def _write(found: Explanation, folder: Path, name: str) -> dict[str, str]:
+    """Write the picture and the result, both or none; their paths."""
+    stem = _unused(folder, name)
+    picture = found.savefig(stem.with_name(stem.name + ".png"))
+    try:
+        result = found.save(stem.with_name(stem.name + ".npz"))
+    except BaseException:
+        picture.unlink()
+        raise
+    return {"picture": str(picture), "result": str(result)}
+
+
 def _unused(folder: Path, name: str) -> Path:
     """A file name in the folder that overwrites nothing: NAME, NAME-2, NAME-3, ..."""
     name = name.replace(":", "-")  # scene:12
@@ -227,6 +257,7 @@ def _unused(folder: Path, name: str) -> Path:
 
 
 @app.command()
+@_interruptible
 def repair(
     image: Annotated[Path, typer.Argument(help="The image file, or scene:N.", show_default=False)],
     model: Annotated[str, typer.Option(help="A model id, see 'whymask models'.", show_default=False)],
@@ -261,11 +292,7 @@ def repair(
     expected = recipe.estimate(case.partition.n)
     with tqdm(total=expected, unit="forward", file=sys.stderr, disable=quiet or None, leave=False) as bar:
         found = attempt(case, recipe, seed, progress=lambda told: bar.update(told.forwards - bar.n))
-    stem = _unused(out, f"{image.stem}-repair")
-    files = {
-        "picture": str(found.savefig(stem.with_name(stem.name + ".png"))),
-        "result": str(found.save(stem.with_name(stem.name + ".npz"))),
-    }
+    files = _write(found, out, f"{image.stem}-repair")
     report = found.as_dict() | {"files": files}
     print(json.dumps(report, indent=2) if as_json else f"{found}\nPicture: {files['picture']}")
 
