@@ -161,7 +161,11 @@ def searched(model, recipe: str, photos: list, size: int | None) -> tuple[float,
 
 
 def plain(model, photo, seconds: float) -> float:
-    """Seconds a forward of a plain implementation: mask the uint8 photo, PIL preprocessing per mask, batches of 32."""
+    """Seconds a forward of a plain implementation: mask the uint8 photo, PIL preprocessing per mask, batches of 32.
+
+    It runs on torch also where the model does not: on the module that was made into another runtime's file.
+    """
+    model = getattr(model, "source", None) or model
     case = Case.of(photo, model, target=0)
     canvas, labels = case.bound.canvas, case.partition.labels
     size = canvas.shape[0]

@@ -1,4 +1,5 @@
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -165,12 +166,33 @@ def test_provenance_says_how_to_get_it_again():
     assert same.order == odd.order
 
 
+@pytest.mark.parametrize(
+    ("method", "probes"),
+    [
+        ("greedy", (3, 1)),  # its first and its last step ask for the blank and the full image; the prediction is left
+        ("occlusion", (3, 2)),  # the full image is known
+        ("rise", (3, 3)),  # pixel masks are other images
+    ],
+)
+def test_a_probe_that_the_search_has_asked_for_costs_nothing(method, probes):
+    ledger = explain(method=method, k=None).ledger
+    assert ledger.stage("probe") == probes
+
+
+def test_a_probe_of_a_mask_whose_rest_is_known_costs_nothing():
+    evidence = explain(method="trace", params={"init_objective": "suff_necc"})
+    assert evidence.ledger.stage("probe") == (5, 3)  # prediction, full, blank
+
+
 def test_a_budget_stops_early_and_says_so():
     stopped = explain(budget=40)
     assert not stopped.complete
     assert stopped.ledger.mec <= 40
     assert "budget ended the search" in str(stopped)
     assert 0 <= explain(budget=0).score <= 1
+    assert "The budget was too small for the search to begin." in str(explain(budget=0))
+    assert "The budget was too small for the search to begin." in str(explain(method="phasewin", k=None, budget=9))
+    assert explain(budget=9).ledger.mec == 9
 
 
 def test_k_is_the_models_unless_given():
@@ -178,8 +200,23 @@ def test_k_is_the_models_unless_given():
     assert len(explain(k=None, params={"k": 2}).regions) == 2
     with pytest.raises(WhymaskError, match="has no mask size"):
         explain(method="greedy")
-    with pytest.raises(WhymaskError, match="number of regions, 16"):
+    with pytest.raises(WhymaskError, match="a mask of 17 regions is more than the 16 there are"):
         explain(k=17)
+    with pytest.raises(
+        WhymaskError, match="a mask of 8 regions is more than the 4 there are: pass a k between 1 and 4"
+    ):
+        explain(k=None, regions="grid:2x2")
+
+
+@pytest.mark.parametrize("k", ["auto", "AUTO", "Auto"])
+def test_auto_in_any_case(k):
+    assert explain(k=k).provenance["method"] == "smallest"
+
+
+def test_parameters_are_refused_before_a_model_is_loaded():
+    for call in (whymask.explain, whymask.explain_many, partial(whymask.repair, want="x")):
+        with pytest.raises(WhymaskError, match="gamma must lie in"):
+            call(lit(0), "no such model", method="trace+greedy", params={"gamma": 2.0})
 
 
 @pytest.mark.parametrize(

@@ -105,3 +105,12 @@ def test_memory_does_not_grow():
     explain(20)
     before = explain(20)
     assert explain(200) - before < 200
+
+
+def test_alternatives_and_the_budget_are_told():
+    options = {"regions": "grid:4x4", "k": 2, "alternatives": 1, "budget": 90}
+    ((_, many),) = whymask.explain_many([lit(0)], quadrants(), **options)
+    alone = whymask.explain(lit(0), quadrants(), **options)
+    assert many.provenance["budget"] == 90
+    assert [other.regions for other in many.alternatives] == [other.regions for other in alone.alternatives]
+    assert len(many.alternatives) == 1

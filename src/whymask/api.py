@@ -61,9 +61,10 @@ def explain(
         params: the method's other parameters.
         progress: called after every batch with a Progress.
     """
+    recipe = recipe_for(method, k, params, alternatives)  # refused before a model is loaded
     if isinstance(model, str):
         model = load(model)
-    recipe = recipe_for(model, method, k, params, alternatives)
+    recipe = sized(recipe, model)
     case = Case.of(
         image, model, target=target, question=question, regions=regions, fill=fill, resize=resize, batch_size=batch_size
     )
@@ -76,6 +77,7 @@ def explain_many(
     *,
     method: str | Recipe = METHOD,
     k: int | str | None = None,
+    alternatives: int = 0,
     targets: Iterable[int | str | None] | None = None,
     questions: Iterable[str | None] | None = None,
     regions: Regions = "slico:64",
@@ -99,11 +101,12 @@ def explain_many(
         questions: one per image, for models that answer questions.
         in_flight: images searched at the same time.
         progress: show a bar over the images on stderr.
-        method, k, regions, fill, resize, seed, budget, batch_size, params: as for `explain`.
+        method, k, alternatives, regions, fill, resize, seed, budget, batch_size, params: as for `explain`.
     """
+    recipe = recipe_for(method, k, params, alternatives)
     if isinstance(model, str):
         model = load(model)
-    loaded, recipe, shared = model, recipe_for(model, method, k, params), batching(model, batch_size)
+    loaded, recipe, shared = model, sized(recipe, model), batching(model, batch_size)
     settings: dict[str, Any] = {"regions": regions, "fill": fill, "resize": resize, "batch_size": batch_size}
     cases: dict[int, Case] = {}
 
@@ -121,7 +124,7 @@ def explain_many(
         total = len(images) if isinstance(images, Sized) else None
         for number, result in tqdm(found, total=total, unit="image", disable=not progress):
             case = cases.pop(number)
-            yield number, case.result(result, case.provenance(recipe, seed))
+            yield number, case.result(result, case.provenance(recipe, seed) | {"budget": budget})
 
     return results()
 
@@ -136,16 +139,15 @@ def _each(values: Iterable[Any] | None, name: str) -> Iterator[Any]:
 
 
 def recipe_for(
-    model: Model,
     method: str | Recipe,
     k: int | str | None = None,
     params: Mapping[str, Any] | None = None,
     alternatives: int = 0,
 ) -> Recipe:
-    """The method with its parameters, and with the model's usual mask size where k is not given."""
+    """The method with its parameters, all of them checked."""
     recipe = Recipe(method) if isinstance(method, str) else method
     chosen = {**recipe.params, **(params or {})}
-    if k == "auto":
+    if isinstance(k, str) and k.lower() == "auto":
         if recipe.name not in (METHOD, "smallest") or alternatives:
             raise WhymaskError("k='auto' is a method of its own, 'smallest': leave method and alternatives out.")
         return Recipe("smallest", chosen)
@@ -160,9 +162,13 @@ def recipe_for(
         if "k" not in recipe.method.parameters:
             raise WhymaskError(f"{recipe.name} has no mask size; leave k out, or use a method such as 'trace'.")
         chosen["k"] = k
-    elif recipe.method.parameters.get("k") is not None:  # asn's size is its own
-        chosen.setdefault("k", model.default_k)
     return Recipe(recipe.name, chosen)
+
+
+def sized(recipe: Recipe, model: Model) -> Recipe:
+    """The recipe with the model's usual mask size where it has none; asn's is its own."""
+    usual = {} if recipe.method.parameters.get("k") is None else {"k": model.default_k}
+    return Recipe(recipe.name, {**usual, **recipe.params})
 
 
 def replay(

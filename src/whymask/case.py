@@ -137,9 +137,9 @@ class Case:
             rows += [one.mask, ~one.mask]
         ((full, blank, *own),), _ = self.ask(np.array(rows))
         ledger = Ledger(dict(found.ledger.entries))
-        # Counted as if this search ran alone: its own masks are known, the other images are not.
-        known = sum(one.score is not None for one in masks)
-        ledger.add("probe", "suff", len(rows) + self.bound.probes, len(rows) - known + self.bound.probes)
+        # Counted as if this search ran alone: what it has asked for itself is known, other images are not.
+        fresh = len(set(pack(np.array(rows))) - found.asked)
+        ledger.add("probe", "suff", len(rows) + self.bound.probes, fresh + self.bound.probes)
         scene = Scene(
             photo=viewable(self.bound.image),
             canvas=self.bound.canvas,

@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
+from functools import wraps
 from itertools import count
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
 
 import typer
 
 from whymask import METHOD, __version__
 from whymask.bench.cli import bench
 from whymask.errors import WhymaskError
+
+if TYPE_CHECKING:
+    from whymask.results import Explanation
 
 app = typer.Typer(
     name="whymask",
@@ -23,6 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(bench, name="bench")
+P = ParamSpec("P")
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout.")]
 
 
@@ -41,7 +47,22 @@ def _options(
     pass
 
 
+def _interruptible(command: Callable[P, None]) -> Callable[P, None]:
+    """The command, which Ctrl-C ends with a sentence; it writes its files at its end, all or none."""
+
+    @wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            command(*args, **kwargs)
+        except KeyboardInterrupt:
+            print(f"whymask: {command.__name__} was interrupted; nothing was written.", file=sys.stderr)
+            raise typer.Exit(130) from None
+
+    return run
+
+
 @app.command()
+@_interruptible
 def explain(
     image: Annotated[Path, typer.Argument(help="The image file, or scene:N.", show_default=False)],
     model: Annotated[str, typer.Option(help="A model id, see 'whymask models'.")] = "efficientnet-lite0",
@@ -74,7 +95,7 @@ def explain(
     """Show which few regions of an image are enough for a model's answer."""
     from tqdm import tqdm
 
-    from whymask.api import recipe_for
+    from whymask.api import recipe_for, sized
     from whymask.case import Case
     from whymask.files import writable
     from whymask.imaging import load_image
@@ -90,13 +111,14 @@ def explain(
     orders = Recipe(method).method.returns == "ordering"
     if seeds > 1 and orders and not isinstance(size, int):
         raise WhymaskError("--seeds compares the first k regions of orderings: pass --k, or use a mask method.")
+    compared = seeds > 1 and "k" not in Recipe(method).method.parameters  # k then says how many regions to compare
+    params = _values("--param", param or [])
+    recipe = recipe_for(method, None if compared and orders else size, params, alternatives)
     picture = load_image(image)
     writable(out)
     options = {"device": device, "dtype": dtype, **_values("--model-option", model_option or [])}
     loaded = load(model, **{name: value for name, value in options.items() if value is not None})
-    compared = seeds > 1 and "k" not in Recipe(method).method.parameters  # k then says how many regions to compare
-    params = _values("--param", param or [])
-    recipe = recipe_for(loaded, method, None if compared and orders else size, params, alternatives)
+    recipe = sized(recipe, loaded)
     case = Case.of(
         picture,
         loaded,
@@ -131,15 +153,12 @@ def explain(
         report["recurrence"] = recurrence([first.names(regions) for regions in chosen])
         report["seeds"] = [result.as_dict() for result in results]
         lines.append(_stability(report["recurrence"], seeds, sum(r.ledger.mec for r in results), seconds))
-    stem = _unused(out, f"{image.stem}-{recipe.name}")
-    report["files"] = {
-        "picture": str(first.savefig(stem.with_name(stem.name + ".png"))),
-        "result": str(first.save(stem.with_name(stem.name + ".npz"))),
-    }
+    report["files"] = _write(first, out, f"{image.stem}-{recipe.name}")
     print(json.dumps(report, indent=2) if as_json else "\n".join([*lines, f"Picture: {report['files']['picture']}"]))
 
 
 @app.command()
+@_interruptible
 def report(
     results: Annotated[list[Path], typer.Argument(help="Saved results (.npz); each gets a tab.", show_default=False)],
     out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path("report.html"),
@@ -215,6 +234,18 @@ def serve(
     )
 
 
+def _write(found: Explanation, folder: Path, name: str) -> dict[str, str]:
+    """Write the picture and the result, both or none; their paths."""
+    stem = _unused(folder, name)
+    picture = found.savefig(stem.with_name(stem.name + ".png"))
+    try:
+        result = found.save(stem.with_name(stem.name + ".npz"))
+    except BaseException:
+        picture.unlink()
+        raise
+    return {"picture": str(picture), "result": str(result)}
+
+
 def _unused(folder: Path, name: str) -> Path:
     """A file name in the folder that overwrites nothing: NAME, NAME-2, NAME-3, ..."""
     name = name.replace(":", "-")  # scene:12
@@ -226,6 +257,7 @@ def _unused(folder: Path, name: str) -> Path:
 
 
 @app.command()
+@_interruptible
 def repair(
     image: Annotated[Path, typer.Argument(help="The image file, or scene:N.", show_default=False)],
     model: Annotated[str, typer.Option(help="A model id, see 'whymask models'.", show_default=False)],
@@ -244,28 +276,23 @@ def repair(
     """Show a model only the regions that speak for the answer it should have given, and ask again."""
     from tqdm import tqdm
 
-    from whymask.api import recipe_for
+    from whymask.api import recipe_for, sized
     from whymask.case import Case
     from whymask.files import writable
     from whymask.imaging import load_image
     from whymask.models import load
     from whymask.repairing import attempt
-    from whymask.search import Recipe
 
-    Recipe(method)
+    recipe = recipe_for(method, k)
     picture = load_image(image)
     writable(out)
     loaded = load(model, **({} if device is None else {"device": device}))
-    recipe = recipe_for(loaded, method, k)
+    recipe = sized(recipe, loaded)
     case = Case.of(picture, loaded, target=want, question=question, regions=regions, fill=fill)
     expected = recipe.estimate(case.partition.n)
     with tqdm(total=expected, unit="forward", file=sys.stderr, disable=quiet or None, leave=False) as bar:
         found = attempt(case, recipe, seed, progress=lambda told: bar.update(told.forwards - bar.n))
-    stem = _unused(out, f"{image.stem}-repair")
-    files = {
-        "picture": str(found.savefig(stem.with_name(stem.name + ".png"))),
-        "result": str(found.save(stem.with_name(stem.name + ".npz"))),
-    }
+    files = _write(found, out, f"{image.stem}-repair")
     report = found.as_dict() | {"files": files}
     print(json.dumps(report, indent=2) if as_json else f"{found}\nPicture: {files['picture']}")
 

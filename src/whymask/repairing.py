@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from whymask.answers import begins, in_words
-from whymask.api import recipe_for
+from whymask.api import recipe_for, sized
 from whymask.case import Case, prefixes
 from whymask.errors import WhymaskError
 from whymask.imaging import ImageSource, Resize
@@ -52,9 +52,10 @@ def repair(
         k: size of the mask; by default the model's (10 for models that answer questions).
         regions, fill, resize, seed, budget, batch_size, params, progress: as for `explain`.
     """
+    recipe = recipe_for(method, k, params)
     if isinstance(model, str):
         model = load(model)
-    recipe = recipe_for(model, method, k, params)
+    recipe = sized(recipe, model)
     case = Case.of(
         image, model, target=want, question=question, regions=regions, fill=fill, resize=resize, batch_size=batch_size
     )

@@ -180,7 +180,8 @@ class Explanation(ABC):
     def _cost(self) -> str:
         seconds = self.provenance.get("seconds")
         time = "" if seconds is None else f" in {seconds:.1f} s"
-        stopped = "" if self.complete else " The budget ended the search early."
+        early = "ended the search early" if self.ledger.mec else "was too small for the search to begin"
+        stopped = "" if self.complete else f" The budget {early}."
         backward = "backward passes and " if self.provenance.get("needs") == "gradients" else ""
         return f"It took {backward}{self.ledger}{time}.{stopped}"
 

@@ -196,7 +196,7 @@ def test_a_method_that_cannot_do_an_image_says_why(place):
     methods = [{"method": "trace", "params": {"k": 12}}]
     summary = run(config(table(place, seeds=[0], methods=methods)), quiet=True)
     assert summary.done == 0
-    assert summary.failed[0] == "0, trace: k must be between 1 and the number of regions, 9, not 12."
+    assert summary.failed[0] == "0, trace: a mask of 12 regions is more than the 9 there are: pass a k between 1 and 9."
 
 
 def test_half_a_line_is_dropped(place):

@@ -195,7 +195,8 @@ def test_a_bad_response_is_one_clear_sentence(respond, words):
 @pytest.mark.parametrize("name", [name for name in ON_SETS if "k" in METHODS[name].parameters])
 @pytest.mark.parametrize("k", [0, -3, 21])
 def test_k_must_fit(name, k):
-    with pytest.raises(WhymaskError, match="k must be between 1 and the number of regions, 20"):
+    words = "a mask of 21 regions is more than the 20 there are: pass a k" if k > 0 else "k must be a whole number"
+    with pytest.raises(WhymaskError, match=words):
         run(name, tangled(20), 20, params={"k": k})
 
 
@@ -236,6 +237,32 @@ def test_searches_may_share_a_problem():
     results = dict(drive(searches, lambda parts: [respond(rows) for _, rows in parts]))
     same(results[1], run("trace", respond, 20))
     same(results[2], run("trace", respond, 20))
+
+
+@pytest.mark.parametrize("name", ["trace", "discs", "copair", "random-k", "discs+swap", "greedy", "lime"])
+@pytest.mark.parametrize("budget", [1, 3, 7])
+def test_a_budget_below_the_first_batch_is_spent(name, budget):
+    sent = []
+
+    def respond(rows):
+        sent.append(rows)
+        return tangled(64)(rows)
+
+    params = {"draws": 20} if name == "random-k" else {"objective": "sufficiency"} if name == "greedy" else None
+    result = run(name, respond, 64, centroids=grid_centroids(8, 8), params=params, budget=budget)
+    rows = np.concatenate(sent)
+    assert len(rows) == result.ledger.mec == budget
+    assert not result.complete
+    if result.score is not None:
+        assert result.score == tangled(64)(rows).max()
+        np.testing.assert_array_equal(result.mask, rows[np.argmax(tangled(64)(rows))])
+    if name == "greedy":
+        assert result.order[0] == np.argmax(tangled(64)(np.eye(64, dtype=bool)[:budget]))
+
+
+def test_a_part_of_a_batch_counts_both_sides():
+    result = run("trace", tangled(20), 20, params={"init_objective": "suff_necc"}, budget=9)
+    assert result.ledger.entries == {("init", "suff"): (4, 4), ("init", "necc"): (4, 4)}
 
 
 @pytest.mark.parametrize("budget", [31, 63, 64, 100, 127, 159])

@@ -66,6 +66,34 @@ def test_parameters_have_types(name, params, message):
     run("phasewin", tangled(9), 9, params={"window": None, "beta_del": 0.5})
 
 
+@pytest.mark.parametrize(
+    ("name", "params", "message"),
+    [
+        ("trace+greedy", {"gamma": 1.5}, "gamma must lie in (0, 1], not 1.5."),
+        ("trace+phasewin", {"policy": "AB"}, "unknown policy 'AB'; did you mean 'BA'?"),
+        ("trace+phasewin", {"hard_delta": 0}, "hard_delta must be more than 0, not 0."),
+        ("trace+lean", {"settled": 1.0}, "settled must lie in [0, 1), not 1.0."),
+        ("trace+phasewin", {"window": 0}, "window must be a whole number of at least 1, not 0."),
+        ("trace+lean", {"at_once": 1.0}, "at_once must lie in [0, 1), not 1.0."),
+        ("trace+swap", {"together": 0}, "together must be a whole number of at least 1, not 0."),
+        ("trace+swap+others", {"overlap": 1.0}, "overlap must lie in [0, 1), not 1.0."),
+        ("trace+greedy", {"objective": "suf"}, "unknown objective 'suf'; did you mean"),
+        ("asn", {"rule": "platau"}, "unknown rule 'platau'; did you mean 'plateau'?"),
+        ("grad-cam", {"memory_saving": 1}, "memory_saving must be True or False"),
+        ("igos++", {"ig_steps": 0}, "ig_steps must be a whole number of at least 1, not 0."),
+        ("smallest", {"enough": 0.0}, "enough must lie in (0, 1], not 0.0."),
+    ],
+)
+def test_limits_of_all_stages_are_checked_before_anything_is_asked(name, params, message):
+    with pytest.raises(WhymaskError, match=re.escape(message)):
+        Recipe(name, params)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_defaults_are_within_their_limits(name):
+    Recipe(name, METHODS[name].parameters)
+
+
 def test_names_as_the_paper_writes_them():
     assert run("TRACE+Greedy", tangled(9), 9).recipe.name == "trace+greedy"
 

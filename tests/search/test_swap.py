@@ -216,7 +216,7 @@ def test_stages_share_one_objective():
     """What a mask was scored by is what its refinement compares with, whatever the defaults of the stages."""
     seen = []
 
-    def start(problem, *, init_objective=SUFF_NECC):
+    def start(problem, *, init_objective: Objective = SUFF_NECC):
         seen.append(Objective.of(init_objective))
         return (yield from random_k(problem, init_objective=init_objective))
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from whymask.baselines.backward import differentiable
 from whymask.baselines.regions import pixels
-from whymask.errors import WhymaskError, unknown, whole
+from whymask.errors import WhymaskError
 from whymask.masking import fill_canvas
 from whymask.models.differentiable import Differentiable
 from whymask.objective import SUFF_NECC, Floats, Objective
+from whymask.search.limits import Count, Part, Weight, Whole
 from whymask.search.protocol import Ask, Initialiser, Problem, Seed, check_k
 
 USUAL = 10  # regions that "fixed" keeps
-RULES = ("fixed", "knee", "plateau")
 SIZES = (5, 16)  # between which the knee and the plateau are looked for
 PLATEAU = 0.95  # share of the best value that counts as being on it
 RATE = 0.1  # of Adam
@@ -25,12 +27,12 @@ START = 0.6  # the area budget: every variable starts there
 def asn(
     problem: Problem,
     *,
-    k: int | None = None,
-    rule: str = "fixed",
-    steps: int = 25,
-    margin: float = 0.8,
-    sparse: float = 0.01,
-    decided: float = 0.05,
+    k: Count | None = None,
+    rule: Literal["fixed", "knee", "plateau"] = "fixed",
+    steps: Whole = 25,
+    margin: Part = 0.8,
+    sparse: Weight = 0.01,
+    decided: Weight = 0.05,
     memory_saving: bool = False,
     init_objective: Objective | str | float = SUFF_NECC,
 ) -> Initialiser:
@@ -43,13 +45,8 @@ def asn(
     other rules find the size, and take no k: they score the top 5 ... 16 by SN; "knee" keeps the size farthest above
     the line between the ends, "plateau" the smallest with 95 % of the best. Only these forwards are counted.
     """
-    whole("steps", steps, 0)
-    if rule not in RULES:
-        raise unknown("rule", rule, RULES)
     if rule != "fixed" and k is not None:
         raise WhymaskError(f"the rule {rule!r} finds the size of the mask: leave k out, or use the rule 'fixed'.")
-    if not 0 < margin <= 1 or sparse < 0 or decided < 0:
-        raise WhymaskError("asn needs 0 < margin <= 1, sparse >= 0 and decided >= 0.")
     size = USUAL if k is None else k
     if rule == "fixed":
         check_k(size, problem.n)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, get_type_hints
 
 import torch
 from torch.utils.checkpoint import checkpoint
@@ -35,6 +35,7 @@ def backward(attribute: Callable[..., torch.Tensor]) -> Callable[..., Continuati
     chosen = [p for p in inspect.signature(attribute).parameters.values() if p.kind is p.KEYWORD_ONLY]
     own = list(inspect.signature(stage).parameters.values())[:2]
     stage.__signature__ = inspect.Signature([own[0], *chosen, own[1]])  # type: ignore[attr-defined]
+    stage.__annotations__ |= get_type_hints(attribute, include_extras=True)
     stage.__name__, stage.__doc__ = attribute.__name__, attribute.__doc__
     return stage
 

@@ -4,17 +4,17 @@ from itertools import count
 
 import numpy as np
 
-from whymask.errors import whole
 from whymask.objective import SUFF_NECC, Objective
+from whymask.search.limits import Count
 from whymask.search.protocol import Ask, Continuation, Problem, Ranking, extend
 
 
 def eagle_efficient(
     problem: Problem,
     *,
-    search_scope: int = 10,
-    pending_samples: int = 8,
-    update_step: int = 5,
+    search_scope: Count = 10,
+    pending_samples: Count = 8,
+    update_step: Count = 5,
     objective: Objective | str | float = SUFF_NECC,
 ) -> Continuation:
     """Place the best of a stale list's head first and the most dispensable of its tail last.
@@ -23,12 +23,6 @@ def eagle_efficient(
     are. While more than `pending_samples` are left, each round also tries to remove each of the last ones from the
     image without the back; the removal that leaves the highest F joins the back. Round 0 removes the last of all.
     """
-    for name, value in {
-        "search_scope": search_scope,
-        "pending_samples": pending_samples,
-        "update_step": update_step,
-    }.items():
-        whole(name, value, 1)
     objective = Objective.of(objective)
     front: list[int] = []
     back: list[int] = []

@@ -6,14 +6,15 @@ import numpy as np
 from PIL import Image
 
 from whymask.baselines.regions import by_map, in_chunks, pixels
-from whymask.errors import WhymaskError, whole
+from whymask.errors import WhymaskError
 from whymask.objective import Bools, Floats, Masks
+from whymask.search.limits import Count, Several
 from whymask.search.protocol import Continuation, Problem, Ranking
 
 AN_ASK = 50  # masks
 
 
-def hsic(problem: Problem, *, designs: int = 500, grid: int = 8) -> Continuation:
+def hsic(problem: Problem, *, designs: Several = 500, grid: Count = 8) -> Continuation:
     """Order regions by the mean of the cells' HSIC over each of them; one forward a design.
 
     A design keeps each cell with probability 1/2, after a scrambled Sobol sequence. It needs no TensorFlow, and the
@@ -21,8 +22,7 @@ def hsic(problem: Problem, *, designs: int = 500, grid: int = 8) -> Continuation
     """
     from scipy.stats.qmc import Sobol
 
-    whole("designs", designs, 2)
-    if whole("grid", grid, 1) ** 2 > Sobol.MAXDIM:
+    if grid**2 > Sobol.MAXDIM:
         raise WhymaskError(f"grid must be at most {isqrt(Sobol.MAXDIM)}, not {grid}: Sobol sequences end there.")
     height, width = pixels(problem).shape
     cell = (np.arange(height) * grid // height)[:, None] * grid + np.arange(width) * grid // width

@@ -6,23 +6,21 @@ import numpy as np
 import torch
 
 from whymask.baselines.backward import backward, listening
-from whymask.errors import WhymaskError, whole
+from whymask.errors import WhymaskError
 from whymask.models.differentiable import Differentiable
+from whymask.search.limits import Count, Positive
 
 BLURS = (3.0, 7.0, 15.0, 31.0)  # standard deviations in pixels of the references
 
 
 @backward
-def ig2(image: Differentiable, rng: np.random.Generator, *, steps: int = 32, step: float = 8.0) -> torch.Tensor:
+def ig2(image: Differentiable, rng: np.random.Generator, *, steps: Count = 32, step: Positive = 8.0) -> torch.Tensor:
     """The size of what each channel of a pixel adds to f_y along the path, mean over blurred references, summed.
 
     Each of `steps` steps goes down the gradient of the squared distance between the features of the image and of the
     reference, `step` grey levels long (Euclidean). Features are what the last linear layer takes in. As published,
     sizes are taken channel by channel, so that one channel's gain does not hide another's loss.
     """
-    whole("steps", steps, 1)
-    if step <= 0:
-        raise WhymaskError(f"step must be positive, not {step}.")
     references = torch.stack([image.blurred(radius) for radius in BLURS])
     paths = [path_integral(image, some, steps, step) for some in torch.split(references, image.at_once)]
     return image.plane(torch.cat(paths).mean(dim=0).abs())

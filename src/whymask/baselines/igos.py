@@ -10,8 +10,8 @@ import torch
 from torch.nn.functional import interpolate
 
 from whymask.baselines.backward import backward
-from whymask.errors import whole
 from whymask.models.differentiable import Differentiable
+from whymask.search.limits import Count, Several, Weight
 
 BLUR = 10.0  # standard deviation in pixels of the blurred image that shows where the mask hides
 NOISE = 11.5  # grey levels added to every image on the way: 0.2 in ImageNet's usual units
@@ -25,11 +25,11 @@ def igos_pp(
     image: Differentiable,
     rng: np.random.Generator,
     *,
-    size: int = 28,
-    iterations: int = 15,
-    ig_steps: int = 20,
-    area_weight: float = 1.0,
-    smooth_weight: float = 20.0,
+    size: Several = 28,
+    iterations: Count = 15,
+    ig_steps: Count = 20,
+    area_weight: Weight = 1.0,
+    smooth_weight: Weight = 20.0,
 ) -> torch.Tensor:
     """1 - M_del M_ins of the two masks (size, size), stretched over the image.
 
@@ -37,9 +37,6 @@ def igos_pp(
     the swapped pair of images (published code that passes both the same arguments cancels its own gradients), and the
     mask lies on the image plane, whatever layout the model takes.
     """
-    whole("size", size, 2)
-    for name, value in {"iterations": iterations, "ig_steps": ig_steps}.items():
-        whole(name, value, 1)
     mask = Bilateral(image, ig_steps, area_weight, smooth_weight)
     masks = torch.ones(2, size, size, device=image.inputs.device)
     for _ in range(iterations):

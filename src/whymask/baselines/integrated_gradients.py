@@ -5,17 +5,17 @@ import torch
 
 from whymask.baselines.backward import backward
 from whymask.baselines.captum import attr
-from whymask.errors import whole
 from whymask.models.differentiable import Differentiable
+from whymask.search.limits import Count
 
 
 @backward
-def integrated_gradients(image: Differentiable, rng: np.random.Generator, *, steps: int = 50) -> torch.Tensor:
+def integrated_gradients(image: Differentiable, rng: np.random.Generator, *, steps: Count = 50) -> torch.Tensor:
     """The size of what each pixel adds to f_y(image) - f_y(fill).
 
     Sizes, because signs change from pixel to pixel: their means over regions order them hardly better than chance.
     """
-    return contributions(image, whole("steps", steps, 1)).abs()
+    return contributions(image, steps).abs()
 
 
 def contributions(image: Differentiable, steps: int) -> torch.Tensor:

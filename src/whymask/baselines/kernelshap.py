@@ -5,18 +5,17 @@ from math import comb
 import numpy as np
 
 from whymask.baselines.regions import by_values, in_chunks
-from whymask.errors import whole
 from whymask.objective import SUFFICIENCY, Bools, Floats
+from whymask.search.limits import Several
 from whymask.search.protocol import Ask, Continuation, Problem, Ranking
 
 
-def kernelshap(problem: Problem, *, samples: int = 2048) -> Continuation:
+def kernelshap(problem: Problem, *, samples: Several = 2048) -> Continuation:
     """Order regions by their Shapley values, from `samples` coalitions and the blank and the full image.
 
     Where all 2^n - 2 coalitions are no more than `samples` they are used and the values are exact. Else they are drawn
     with the Shapley kernel's probability, each with its complement. The values always add up to f(U) - f({}).
     """
-    whole("samples", samples, 2)
     rows, weights = coalitions(problem.n, samples, problem.rng())
     ends = np.array([np.zeros(problem.n), np.ones(problem.n)], dtype=bool)
     blank, full = yield Ask(ends, SUFFICIENCY, "continue", by_values(problem, np.zeros(problem.n)))

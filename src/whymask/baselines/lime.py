@@ -3,20 +3,19 @@
 import numpy as np
 
 from whymask.baselines.regions import by_values, in_chunks
-from whymask.errors import WhymaskError, whole
 from whymask.objective import Bools, Floats
+from whymask.search.limits import Positive, Several, Weight
 from whymask.search.protocol import Continuation, Problem, Ranking
 
 
-def lime(problem: Problem, *, samples: int = 1000, kernel_width: float = 0.25, ridge: float = 1.0) -> Continuation:
+def lime(
+    problem: Problem, *, samples: Several = 1000, kernel_width: Positive = 0.25, ridge: Weight = 1.0
+) -> Continuation:
     """Order regions by their coefficients; samples keep each region with probability 1/2, the first keeps all.
 
     A sample z weighs exp(-d^2 / (2 width^2)), d = 1 - sqrt(|z| / n) its cosine distance from the whole image. All
     regions enter the model together: no few of them are selected first.
     """
-    whole("samples", samples, 2)
-    if kernel_width <= 0 or ridge < 0:
-        raise WhymaskError("lime needs kernel_width > 0 and ridge >= 0.")
     rows = problem.rng().random((samples, problem.n)) < 0.5
     rows[0] = True
     distance = 1 - np.sqrt(rows.mean(axis=1))

@@ -8,15 +8,16 @@ import numpy as np
 import torch
 
 from whymask.baselines.backward import backward
-from whymask.errors import WhymaskError, whole
+from whymask.errors import WhymaskError
 from whymask.models.differentiable import Differentiable, Tokens
+from whymask.search.limits import Whole
 
 NOISE = 25.5  # grey levels: a tenth of the range
 
 
 @backward
 def llava_cam(
-    image: Differentiable, rng: np.random.Generator, *, copies: int = 50, layer: int | None = None
+    image: Differentiable, rng: np.random.Generator, *, copies: Whole = 50, layer: Whole | None = None
 ) -> torch.Tensor:
     """relu(sum_c w_c A_ic) over image tokens i, A the output of a layer's normalisation after its attention.
 
@@ -28,7 +29,6 @@ def llava_cam(
     tokens = image.tokens
     if tokens is None:
         raise WhymaskError("llava-cam is for multimodal models; 'grad-cam' takes any classifier.")
-    whole("copies", copies, 0)
     most = len(tokens.norms) - 2
     chosen = max(0, min(tokens.usual, most)) if layer is None else layer
     if not 0 <= chosen <= most:

@@ -47,5 +47,5 @@ def in_chunks(
     scores = np.empty(0)
     for start in range(0, count, size):
         some = rows(slice(start, min(start + size, count)))
-        scores = np.append(scores, (yield Ask(some, SUFFICIENCY, "continue", finish(scores))))
+        scores = np.append(scores, (yield Ask(some, SUFFICIENCY, "continue", finish(scores), divisible=True)))
     return finish(scores)

@@ -3,30 +3,26 @@
 import numpy as np
 
 from whymask.baselines.regions import by_map, pixels
-from whymask.errors import WhymaskError, whole
 from whymask.objective import SUFFICIENCY, Masks
+from whymask.search.limits import Count, Fraction
 from whymask.search.protocol import Ask, Continuation, Problem
 
 AN_ASK = 50  # masks: a thousand of them would take 200 MB
 
 
-def rise(problem: Problem, *, masks: int = 1000, grid: int = 16, keep: float = 0.5) -> Continuation:
+def rise(problem: Problem, *, masks: Count = 1000, grid: Count = 16, keep: Fraction = 0.5) -> Continuation:
     """Order regions by the mean of sum_i f(x m_i) m_i / (masks * keep) over each of them; one forward a mask.
 
     The usual code also scores every complement 1 - m_i without using it and so counts 2 * masks, and cuts the masked
     pixels off to whole numbers; here only m_i is sent, in the model's own precision.
     """
-    whole("masks", masks, 1)
-    whole("grid", grid, 1)
-    if not 0 < keep < 1:
-        raise WhymaskError(f"keep must lie between 0 and 1, not {keep}.")
     shape = pixels(problem).shape
     rng = problem.rng()
     total = np.zeros(shape)
     for start in range(0, masks, AN_ASK):
         some = smooth_masks(min(AN_ASK, masks - start), grid, keep, (shape[0], shape[1]), rng)
-        scores = yield Ask(some, SUFFICIENCY, "continue", by_map(problem, total))
-        total += np.tensordot(scores, some, axes=1)
+        scores = yield Ask(some, SUFFICIENCY, "continue", by_map(problem, total), divisible=True)
+        total += np.tensordot(scores, some[: len(scores)], axes=1)
     return by_map(problem, total / (masks * keep))
 
 

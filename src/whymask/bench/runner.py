@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from whymask.api import recipe_for
+from whymask.api import sized
 from whymask.bench.config import EMPHASES, Config, MethodSpec, ModelSpec, SplitSpec
 from whymask.bench.imagenet import labelled
 from whymask.bench.manifest import Sample, read_manifest, write_manifest
@@ -133,7 +133,7 @@ def _run_model(
         write_manifest(config.out / "manifests" / f"{name}.jsonl", samples[split.name])
         rows = []
         for method in config.methods:
-            recipe = recipe_for(model, method.recipe)
+            recipe = sized(method.recipe, model)
             rows.append((_row(config, spec, model, split, method, recipe), recipe, method.seeds))
         store.declare([row for row, _, _ in rows])
         own = [

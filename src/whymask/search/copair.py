@@ -8,8 +8,9 @@ from math import ceil, sqrt
 
 import numpy as np
 
-from whymask.errors import WhymaskError, whole
+from whymask.errors import WhymaskError
 from whymask.objective import SUFFICIENCY, Bools, Floats, Objective
+from whymask.search.limits import Count, Positive, Share, Whole
 from whymask.search.protocol import Ask, Initialiser, Problem, Seed
 
 ROUNDING = 1e-9  # areas are sums of shares: do not let their rounding decide the cap
@@ -18,20 +19,20 @@ ROUNDING = 1e-9  # areas are sums of shares: do not let their rounding decide th
 def copair(
     problem: Problem,
     *,
-    coarse_scale: float = 2.0,
-    coarse_min: int = 8,
-    coarse_max: int = 32,
-    centroid_seed: int = 0,
-    kmeans_max_iter: int = 50,
-    pool_size: int | None = None,
-    pool_frac: float = 0.15,
-    pool_min: int = 10,
-    pool_reserve: int = 4,
+    coarse_scale: Positive = 2.0,
+    coarse_min: Count = 8,
+    coarse_max: Count = 32,
+    centroid_seed: Whole = 0,
+    kmeans_max_iter: Count = 50,
+    pool_size: Count | None = None,
+    pool_frac: Share = 0.15,
+    pool_min: Count = 10,
+    pool_reserve: Whole = 4,
     pair_gain: float = 0.05,
     min_sufficiency: float = 0.1,
-    min_area: float = 0.0,
-    max_area: float = 0.2,
-    max_groups: int = 3,
+    min_area: Share = 0.0,
+    max_area: Share = 0.2,
+    max_groups: Count = 3,
     init_objective: Objective | str | float = SUFFICIENCY,
 ) -> Initialiser:
     """The best coarse group or pair of groups, with a third group when that is not sufficient.
@@ -41,12 +42,8 @@ def copair(
     """
     if problem.centroids is None:
         raise WhymaskError("copair groups regions by position: pass centroids, an (n, 2) array of (x/W, y/H).")
-    if coarse_scale <= 0 or coarse_max < coarse_min:
-        raise WhymaskError("copair needs coarse_scale > 0 and coarse_min <= coarse_max.")
-    for name, value in {"coarse_min": coarse_min, "max_groups": max_groups, "pool_min": pool_min}.items():
-        whole(name, value, 1)
-    if pool_size is not None:
-        whole("pool_size", pool_size, 1)
+    if coarse_max < coarse_min:
+        raise WhymaskError("copair needs coarse_min <= coarse_max.")
     n = problem.n
     areas = np.full(n, 1 / n) if problem.areas is None else problem.areas
     objective = Objective.of(init_objective)
@@ -59,7 +56,7 @@ def copair(
         covered = masks @ areas
         return (covered >= min_area - ROUNDING) & (covered <= max_area + ROUNDING)
 
-    singles = yield Ask(groups, objective, "init", Seed(groups[0]))
+    singles = yield Ask(groups, objective, "init", Seed(groups[0]), divisible=True)
     pool = np.argsort(-singles, kind="stable")[:pool_size]  # Eq. 9
     single = best = Seed(groups[pool[0]], float(singles[pool[0]]))
 
@@ -68,7 +65,7 @@ def copair(
     )
     pairs = pairs[fits(pairs)] if max_groups >= 2 else pairs[:0]
     if len(pairs):
-        scores = yield Ask(pairs, objective, "init", single)
+        scores = yield Ask(pairs, objective, "init", single, divisible=True)
         top = int(np.argmax(scores))  # Eq. 10
         alone = singles[pool[0]] >= min_sufficiency and scores[top] - singles[pool[0]] < pair_gain
         best = single if alone else Seed(pairs[top], float(scores[top]))  # Eq. 11

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from whymask.errors import WhymaskError, whole
+from whymask.errors import WhymaskError
 from whymask.objective import SUFFICIENCY, Bools, Objective
+from whymask.search.limits import Count
 from whymask.search.protocol import Ask, Initialiser, Problem, Seed, check_k
 
 
 def discs(
-    problem: Problem, *, k: int = 8, centres: int = 24, init_objective: Objective | str | float = SUFFICIENCY
+    problem: Problem, *, k: Count = 8, centres: Count = 24, init_objective: Objective | str | float = SUFFICIENCY
 ) -> Initialiser:
     """The best of `centres` masks, each a region and the k - 1 nearest to it; centres lie far from each other."""
     check_k(k, problem.n)
-    rows = compact_masks(problem, k, whole("centres", centres, 1))
-    scores = yield Ask(rows, Objective.of(init_objective), "init", Seed(rows[0]))
+    rows = compact_masks(problem, k, centres)
+    scores = yield Ask(rows, Objective.of(init_objective), "init", Seed(rows[0]), divisible=True)
     top = int(np.argmax(scores))
     return Seed(rows[top], float(scores[top]))
 

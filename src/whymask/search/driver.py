@@ -5,7 +5,8 @@ It owns everything that is not the algorithm: the cache, the ledger, the budget,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, TypeAlias
@@ -48,6 +49,7 @@ class SearchResult:
     frontier: dict[int, float] = field(
         default_factory=dict
     )  # for a mask: size -> the best score seen, up to twice its own
+    asked: Set[bytes] = field(default=frozenset(), repr=False)  # the packed bits of every image it has asked for
 
     def __str__(self) -> str:
         what = "an ordering" if self.mask is None else f"a mask of {np.count_nonzero(self.mask)} regions"
@@ -85,6 +87,7 @@ class Search:
         self.ask: Ask
         self.question: Question
         self.result: SearchResult | None = None
+        self._spent = False  # the budget has paid for a part of the last question
         self._advance(None)
 
     def answer(self, responses: Floats) -> None:
@@ -96,14 +99,28 @@ class Search:
             self.ask = next(self.generator) if scores is None else self.generator.send(scores)
         except StopIteration as stop:
             self._tell(stop.value)
-            self._finish(stop.value, complete=True)
+            self._finish(stop.value, complete=not self._spent)
             return
         if scores is not None:
             self._tell(self.ask.best)
-        self.question = self.oracle.open(self.ask.rows, self.ask.objective, self.ask.stage)
-        if self.budget is not None and self.oracle.ledger.mec + sum(self.question.fresh) > self.budget:
+        count = 0 if self._spent else self._affordable()
+        self._spent = count < len(self.ask.rows)
+        if self._spent and not (count and self.ask.divisible):
             self.generator.close()
             self._finish(self.ask.best, complete=False)
+        else:
+            self.question = self._open(count)
+
+    def _open(self, count: int) -> Question:
+        return self.oracle.open(self.ask.rows[:count], self.ask.objective, self.ask.stage)
+
+    def _affordable(self) -> int:
+        """How many rows of the question, from the first on, the budget pays for."""
+        count = len(self.ask.rows)
+        if self.budget is None:
+            return count
+        left = self.budget - self.oracle.ledger.mec
+        return bisect_right(range(1, count + 1), left, key=lambda some: sum(self._open(some).fresh))
 
     def _tell(self, best: Seed | Ranking) -> None:
         if self.progress:
@@ -121,6 +138,7 @@ class Search:
             map=found.map if isinstance(found, Ranking) else None,
             ledger=Ledger(dict(self.oracle.ledger.entries)),
             complete=complete,
+            asked=self.oracle.asked,
             frontier={} if isinstance(found, Ranking) else self.oracle.archive.frontier(2 * int(found.mask.sum())),
         )
 

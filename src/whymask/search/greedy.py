@@ -19,6 +19,8 @@ def greedy(
     last = first_guess(problem, seed)
     while live:
         rows = extend(placed, live, problem.n)
-        last[live] = scores = yield Ask(rows, objective, "continue", ranking(placed, last, seed))
+        nothing_known = seed is None and not placed  # else an order by last scores beats a choice among few
+        scores = yield Ask(rows, objective, "continue", ranking(placed, last, seed), divisible=nothing_known)
+        last[live[: len(scores)]] = scores
         placed.append(live.pop(int(np.argmax(scores))))
     return ranking(placed, last, seed)

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from whymask.errors import whole
 from whymask.objective import SUFFICIENCY, Objective
+from whymask.search.limits import Count
 from whymask.search.protocol import Ask, Initialiser, Problem, Seed, check_k, extend, mask_of, ranking
 
 
 def greedy_k(
     problem: Problem,
     *,
-    k: int = 8,
-    candidates: int | None = None,
+    k: Count = 8,
+    candidates: Count | None = None,
     init_objective: Objective | str | float = SUFFICIENCY,
 ) -> Initialiser:
     """The first k regions of Greedy. `candidates` a step drawn blindly, instead of all, make it stochastic greedy."""
     check_k(k, problem.n)
-    if candidates is not None:
-        whole("candidates", candidates, 1)
     objective, rng = Objective.of(init_objective), problem.rng()
     placed: list[int] = []
     last = np.zeros(problem.n)

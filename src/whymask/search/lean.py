@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from whymask.errors import WhymaskError
 from whymask.objective import SUFF_NECC, SUFFICIENCY
+from whymask.search.limits import Rest
 from whymask.search.protocol import Ask, Continuation, Problem, Ranking, Seed, extend, first_guess, mask_of, ranking
 
 
-def lean(problem: Problem, seed: Seed | None = None, *, at_once: float = 0.12, settled: float = 0.02) -> Continuation:
+def lean(problem: Problem, seed: Seed | None = None, *, at_once: Rest = 0.12, settled: Rest = 0.02) -> Continuation:
     """Order all regions by 0.5 Suff + 0.5 Necc, after the prefix of `seed`, for a part of Greedy's forwards.
 
     Once the rest of the image scores at most a share `settled` of the whole, removing more cannot tell regions apart:
     from then on only sufficiency is asked, and every look at all regions that are left places the best of them, a
     share `at_once` of them (at least one).
     """
-    for name, value in {"at_once": at_once, "settled": settled}.items():
-        if not 0 <= value < 1:
-            raise WhymaskError(f"{name} must lie in [0, 1), not {value}.")
     n = problem.n
     placed = list(seed.prefix) if seed else []
     live = [region for region in range(n) if region not in placed]

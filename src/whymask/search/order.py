@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from whymask.errors import WhymaskError
 from whymask.objective import SUFFICIENCY, Floats, Objective
+from whymask.search.limits import Part, Whole
 from whymask.search.protocol import Ask, Continuation, Initialiser, Problem, Seed, completed, extend
 
 Prefixes = Generator[Ask, Floats, tuple[list[int], list[float]]]
@@ -16,8 +16,8 @@ def order_inside(
     problem: Problem,
     seed: Seed,
     *,
-    gamma: float = 0.8,
-    order_threshold: int = 20,
+    gamma: Part = 0.8,
+    order_threshold: Whole = 20,
     early_stop: bool = False,
     order_objective: Objective | str | float = SUFFICIENCY,
 ) -> Initialiser:
@@ -27,8 +27,6 @@ def order_inside(
     (known, so no forward) and asks for no more than the kept prefix needs; the prefix is the same. Above
     `order_threshold` regions the order is that of the single-region scores, 2 |C| sets.
     """
-    if not 0 < gamma <= 1:
-        raise WhymaskError(f"gamma must lie in (0, 1], not {gamma}.")
     objective = Objective.of(order_objective)
     goal = np.inf  # never reached: order all of C
     if early_stop:

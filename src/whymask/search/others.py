@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from whymask.errors import WhymaskError, whole
 from whymask.objective import SUFFICIENCY, Objective
 from whymask.search.discs import compact_masks
+from whymask.search.limits import Count, Rest, Whole
 from whymask.search.protocol import Ask, Initialiser, Problem, Seed, held
 from whymask.search.swap import exchange
 
@@ -17,9 +17,9 @@ def others(
     problem: Problem,
     seed: Seed,
     *,
-    alternatives: int = 2,
-    overlap: float = 0.5,
-    other_tries: int = 96,
+    alternatives: Count = 2,
+    overlap: Rest = 0.5,
+    other_tries: Whole = 96,
     init_objective: Objective | str | float = SUFFICIENCY,
 ) -> Initialiser:
     """The mask, and up to `alternatives` more that share at most a share `overlap` of their regions with any before.
@@ -27,10 +27,6 @@ def others(
     Each starts from the best set scored so far that is different enough, or from the best such disc, and is refined by
     exchanges that keep it different. Everything scored before, for the first mask too, guides the search.
     """
-    whole("alternatives", alternatives, 1)
-    whole("other_tries", other_tries, 0)
-    if not 0 <= overlap < 1:
-        raise WhymaskError(f"overlap must lie in [0, 1), not {overlap}.")
     objective = Objective.of(init_objective)
     size = int(seed.mask.sum())
     shared = int(overlap * size)

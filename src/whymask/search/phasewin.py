@@ -13,11 +13,10 @@ from typing import Literal
 
 import numpy as np
 
-from whymask.errors import WhymaskError, unknown, whole
 from whymask.objective import SUFF_NECC, Floats, Objective
+from whymask.search.limits import Count, Fraction, Part, Positive, Weight, Whole
 from whymask.search.protocol import Ask, Continuation, Problem, Seed, extend, first_guess, ranking
 
-POLICIES = ("BA", "LG", "T2")
 TINY = 1e-12
 
 
@@ -25,18 +24,18 @@ def phasewin(
     problem: Problem,
     seed: Seed | None = None,
     *,
-    window_frac: float = 0.3,
-    window: int | None = None,
-    beta_del: float = 0.05,
-    alpha_sel: float = 0.6,
-    policy: str = "BA",
-    beta_win: float = 0.99,
-    eta_top2: float = 0.05,
+    window_frac: Part = 0.3,
+    window: Count | None = None,
+    beta_del: Fraction = 0.05,
+    alpha_sel: Fraction = 0.6,
+    policy: Literal["BA", "LG", "T2"] = "BA",
+    beta_win: Part = 0.99,
+    eta_top2: Weight = 0.05,
     anneal: bool = False,
     hard_exit: bool = True,
-    hard_delta: float = 0.02,
-    hard_phi: float = 0.98,
-    warm_start: int = 0,
+    hard_delta: Positive = 0.02,
+    hard_phi: Weight = 0.98,
+    warm_start: Whole = 0,
     objective: Objective | str | float = SUFF_NECC,
 ) -> Continuation:
     """Order all regions in phases, after the prefix of `seed` if there is one (Eq. 3).
@@ -50,7 +49,6 @@ def phasewin(
     phase.
     """
     objective = Objective.of(objective)
-    _check(window_frac, window, beta_del, alpha_sel, policy, beta_win, hard_delta)
     placed = list(seed.prefix) if seed else []
     live = [region for region in range(problem.n) if region not in placed]
     last = first_guess(problem, seed)
@@ -169,22 +167,3 @@ def _refill(win: list[int], tail: deque[int], width: int, deferred: set[int], rn
             tail.append(region)
         else:
             win.append(region)
-
-
-def _check(
-    window_frac: float,
-    window: int | None,
-    beta_del: float,
-    alpha_sel: float,
-    policy: str,
-    beta_win: float,
-    hard_delta: float,
-) -> None:
-    if policy not in POLICIES:
-        raise unknown("policy", policy, POLICIES)
-    if window is not None:
-        whole("window", window, 1)
-    if not 0 < window_frac <= 1 or not 0 < beta_del < 1 or not 0 < alpha_sel < 1 or not 0 < beta_win <= 1:
-        raise WhymaskError("window_frac and beta_win must lie in (0, 1], beta_del and alpha_sel in (0, 1).")
-    if hard_delta <= 0:
-        raise WhymaskError(f"hard_delta must be positive, not {hard_delta}.")

@@ -91,6 +91,7 @@ class Ask:
     objective: Objective
     stage: Stage
     best: Seed | Ranking
+    divisible: bool = False  # whether a budget may pay for the first few rows alone, whose scores are sent then
 
 
 Initialiser: TypeAlias = Generator[Ask, Floats, Seed]
@@ -149,6 +150,6 @@ def held(search: Initialiser, told: Callable[[Seed | Ranking], Seed]) -> Initial
 
 
 def check_k(k: int, n: int) -> None:
-    """Refuse a mask size no set of n regions can have."""
-    if not 1 <= k <= n:
-        raise WhymaskError(f"k must be between 1 and the number of regions, {n}, not {k}.")
+    """Refuse a mask larger than the image, also where its size is a default that nobody gave."""
+    if k > n:
+        raise WhymaskError(f"a mask of {k} regions is more than the {n} there are: pass a k between 1 and {n}.")

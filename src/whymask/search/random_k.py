@@ -2,20 +2,20 @@
 
 import numpy as np
 
-from whymask.errors import whole
 from whymask.objective import SUFFICIENCY, Objective
+from whymask.search.limits import Count
 from whymask.search.protocol import Ask, Initialiser, Problem, Seed, check_k
 
 
 def random_k(
-    problem: Problem, *, k: int = 8, draws: int = 1, init_objective: Objective | str | float = SUFFICIENCY
+    problem: Problem, *, k: Count = 8, draws: Count = 1, init_objective: Objective | str | float = SUFFICIENCY
 ) -> Initialiser:
     """The best of `draws` uniformly drawn masks of exactly k regions."""
     check_k(k, problem.n)
     rng = problem.rng()
-    rows = np.zeros((whole("draws", draws, 1), problem.n), dtype=bool)
+    rows = np.zeros((draws, problem.n), dtype=bool)
     for row in rows:
         row[rng.choice(problem.n, size=k, replace=False)] = True
-    scores = yield Ask(rows, Objective.of(init_objective), "init", Seed(rows[0]))
+    scores = yield Ask(rows, Objective.of(init_objective), "init", Seed(rows[0]), divisible=True)
     top = int(np.argmax(scores))
     return Seed(rows[top], float(scores[top]))

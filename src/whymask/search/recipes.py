@@ -10,17 +10,16 @@ from collections import Counter
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from math import isfinite
-from numbers import Integral, Real
-from typing import Any
+from typing import Any, get_type_hints
 
-from whymask.errors import WhymaskError, unknown
+from whymask.errors import unknown
 from whymask.objective import OBJECTIVES, Floats, Objective
 from whymask.search.copair import copair
 from whymask.search.discs import discs
 from whymask.search.greedy import greedy
 from whymask.search.greedy_k import greedy_k
 from whymask.search.lean import lean
+from whymask.search.limits import check
 from whymask.search.order import order_inside, rank_by_logits
 from whymask.search.others import others
 from whymask.search.phasewin import phasewin
@@ -107,30 +106,18 @@ def keywords(stage: StageFunction) -> dict[str, Any]:
     return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
 
 
+@cache
+def types(stage: StageFunction) -> dict[str, Any]:
+    """The types of a stage's parameters, with the limits written into them."""
+    loaded = stage.load() if isinstance(stage, Rival) else stage
+    return get_type_hints(loaded, include_extras=True)
+
+
 def plain(value: Any) -> Any:
     """A parameter's value as JSON has it; an objective by its name, or by its alpha."""
     if isinstance(value, Objective):
         return str(value) if str(value) in OBJECTIVES else value.alpha
     return value
-
-
-def _check_type(name: str, value: Any, default: Any) -> None:
-    """Refuse a value of another type than the parameter's default has; None stands for an optional whole number."""
-    if isinstance(default, bool):
-        fits, wanted = isinstance(value, bool), "True or False"
-    elif isinstance(default, int) or default is None:
-        fits = (isinstance(value, Integral) and not isinstance(value, bool)) or (value is None and default is None)
-        wanted = "a whole number"
-    elif isinstance(default, float):
-        fits = isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
-        wanted = "a finite number"
-    elif isinstance(default, Objective):
-        fits = isinstance(value, str | Objective) or (isinstance(value, Real) and not isinstance(value, bool))
-        wanted = f"one of {', '.join(OBJECTIVES)}, an alpha, or an Objective"
-    else:
-        fits, wanted = isinstance(value, str), "a name"
-    if not fits:
-        raise WhymaskError(f"{name} must be {wanted}, not {value!r}.")
 
 
 METHODS = _methods()
@@ -155,7 +142,9 @@ class Recipe:
         for param, value in self.params.items():
             if param not in self.method.parameters:
                 raise unknown(f"parameter of {self.name}", param, self.method.parameters)
-            _check_type(param, value, self.method.parameters[param])
+            for stage in self.method.stages:
+                if param in keywords(stage):
+                    check(param, value, types(stage)[param])
 
     def estimate(self, n: int) -> int:
         """About how many forwards this takes on n regions; PhaseWin's number depends on the function it searches."""

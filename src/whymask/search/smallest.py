@@ -7,9 +7,9 @@ from functools import partial
 
 import numpy as np
 
-from whymask.errors import WhymaskError, whole
 from whymask.objective import SUFFICIENCY, Bools
 from whymask.search.discs import compact_masks, discs
+from whymask.search.limits import Count, Part, Whole
 from whymask.search.protocol import Ask, Initialiser, Problem, Ranking, Seed, extend, held
 from whymask.search.surrogate import Surrogate
 from whymask.search.swap import exchange
@@ -20,22 +20,19 @@ REFINED = 24  # exchanges tried at each further size
 
 
 def smallest(
-    problem: Problem, *, share: float = 0.9, enough: float = 0.0, k_max: int = 24, tries: int = 136
+    problem: Problem, *, share: Part = 0.9, enough: Part | None = None, k_max: Count = 24, tries: Whole = 136
 ) -> Initialiser:
-    """The smallest mask found whose score reaches `share` of the full score, or `enough` where that is not 0.
+    """The smallest mask found whose score reaches `share` of the full score, or `enough` where that is given.
 
     A mask of 8 regions is searched for as discs+swap does, with `tries` exchanges. Where it is sufficient it loses
     regions one by one, else it gains them up to `k_max`; some exchanges are tried at every size. Where no mask reaches
     the goal, the best one comes back. Whether the goal was reached, and the best score at every size, can be read from
     the result.
     """
-    if not 0 < share <= 1 or not 0 <= enough <= 1:
-        raise WhymaskError("share must lie in (0, 1] and enough in [0, 1].")
-    most = min(whole("k_max", k_max, 1), problem.n)
-    whole("tries", tries, 0)
+    most = min(k_max, problem.n)
     first = compact_masks(problem, min(START, most), 1)[0]
     full = yield Ask(np.ones((1, problem.n), dtype=bool), SUFFICIENCY, "init", Seed(first))
-    goal = enough or share * float(full[0])
+    goal = share * float(full[0]) if enough is None else enough
     best = seed = yield from held(_first(problem, min(START, most), tries, goal), partial(_with, goal=goal))
     while _score(seed) < goal and seed.mask.sum() < most:
         seed = yield from held(_best_of(problem, _larger(problem, seed), goal), partial(_instead, best=best))

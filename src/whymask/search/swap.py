@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from whymask.errors import whole
 from whymask.objective import SUFFICIENCY, Bools, Floats, Objective
+from whymask.search.limits import Count, Whole
 from whymask.search.protocol import Ask, Initialiser, Problem, Seed
 from whymask.search.surrogate import Surrogate
 
@@ -20,8 +20,8 @@ def swap(
     problem: Problem,
     seed: Seed,
     *,
-    tries: int = 136,
-    together: int = 8,
+    tries: Whole = 136,
+    together: Count = 8,
     init_objective: Objective | str | float = SUFFICIENCY,
 ) -> Initialiser:
     """A better mask of the same size, found by exchanges; never a worse one.
@@ -31,8 +31,6 @@ def swap(
     them is tried next. The search ends early where no exchange of one region is left untried: the mask is then a local
     optimum, and says so.
     """
-    whole("tries", tries, 0)
-    whole("together", together, 1)
     objective = Objective.of(init_objective)
     return (yield from exchange(problem, seed, objective, tries, together))
 
@@ -59,7 +57,7 @@ def exchange(
         proposed = propose(seed.mask, surrogate, known, largest, min(together, tries), rng, avoid, shared)
         if not len(proposed):
             return replace(seed, local_optimum=True)
-        found = yield Ask(proposed, objective, "init", seed)
+        found = yield Ask(proposed, objective, "init", seed, divisible=True)
         tries -= len(proposed)
         top = int(np.argmax(found))
         assert seed.score is not None

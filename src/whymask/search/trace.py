@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from math import ceil
+from typing import Annotated
 
 import numpy as np
 
-from whymask.errors import WhymaskError, whole
 from whymask.objective import SUFFICIENCY, Bools, Floats, Objective
+from whymask.search.limits import Count, In, Part, Positive, Share
 from whymask.search.protocol import Ask, Initialiser, Problem, Seed, check_k
 
 
 def trace(
     problem: Problem,
     *,
-    k: int = 8,
-    rounds: int = 5,
-    samples: int = 32,
-    elite_ratio: float = 0.2,
-    update_rate: float = 0.7,
-    temperature: float = 1.0,
-    smoothing: float = 0.05,
-    epsilon: float = 1e-4,
-    logit_bound: float = 8.0,
+    k: Count = 8,
+    rounds: Count = 5,
+    samples: Count = 32,
+    elite_ratio: Part = 0.2,
+    update_rate: Share = 0.7,
+    temperature: Positive = 1.0,
+    smoothing: Share = 0.05,
+    epsilon: Annotated[float, In(0, 0.5, "()")] = 1e-4,
+    logit_bound: Positive = 8.0,
     init_objective: Objective | str | float = SUFFICIENCY,
 ) -> Initialiser:
     """The best of rounds * samples masks drawn from a distribution that learns from its elite.
@@ -32,12 +33,6 @@ def trace(
     """
     n = problem.n
     check_k(k, n)
-    whole("rounds", rounds, 1)
-    whole("samples", samples, 1)
-    if not 0 < elite_ratio <= 1 or not 0 <= smoothing <= 1 or not 0 <= update_rate <= 1:
-        raise WhymaskError("elite_ratio must lie in (0, 1], smoothing and update_rate in [0, 1].")
-    if temperature <= 0 or not 0 < epsilon < 0.5 or logit_bound <= 0:
-        raise WhymaskError("temperature and logit_bound must be positive, epsilon in (0, 0.5).")
     objective = Objective.of(init_objective)
     elite_count = ceil(elite_ratio * samples - 1e-9)  # the slack undoes binary rounding: ceil(0.2 * 35) is 7
     rng = problem.rng()
@@ -46,7 +41,7 @@ def trace(
     for _ in range(rounds):
         masks = gumbel_top_k(logits[-1] / temperature, k, samples, rng)
         stop_here = best or Seed(masks[0], logits=np.array(logits))
-        scores = yield Ask(masks, objective, "init", stop_here)
+        scores = yield Ask(masks, objective, "init", stop_here, divisible=True)
         top = int(np.argmax(scores))
         elite = np.argsort(-scores, kind="stable")[:elite_count]
         inclusion = masks[elite].mean(axis=0)

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from whymask.api import recipe_for
+from whymask.api import recipe_for, sized
 from whymask.case import Case
 from whymask.errors import WhymaskError
 from whymask.imaging import viewable
@@ -175,7 +175,7 @@ class Jobs:
             self.loaded[request.model] = self.models[request.model]()
             job.message = ""
         model = self.loaded[request.model]
-        recipe = recipe_for(model, request.method, request.k)
+        recipe = sized(recipe_for(request.method, request.k), model)
         case = Case.of(
             read_image(job.image),
             model,

@@ -1,0 +1,83 @@
+"""What values a stage's parameters may have: written beside each in its signature, checked before anything is spent."""
+
+from dataclasses import dataclass
+from math import inf, isfinite
+from numbers import Integral, Real
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
+
+from whymask.errors import WhymaskError, unknown, whole
+from whymask.objective import OBJECTIVES, Objective
+
+
+@dataclass(frozen=True)
+class AtLeast:
+    """A whole number that is not smaller."""
+
+    least: int
+
+    def check(self, name: str, value: Any) -> None:
+        """Refuse another value."""
+        whole(name, value, self.least)
+
+
+@dataclass(frozen=True)
+class In:
+    """A number in an interval; ends that do not belong to it are open."""
+
+    low: float
+    high: float
+    open: str = ""  # "(" the lower end, ")" the upper one
+
+    def check(self, name: str, value: Any) -> None:
+        """Refuse another value."""
+        above = self.low < value if "(" in self.open else self.low <= value
+        below = value < self.high if ")" in self.open else value <= self.high
+        if not (above and below):
+            raise WhymaskError(f"{name} must {self}, not {value}.")
+
+    def __str__(self) -> str:
+        if self.high == inf:
+            return f"be {'more than' if '(' in self.open else 'at least'} {self.low:g}"
+        first, last = "(" if "(" in self.open else "[", ")" if ")" in self.open else "]"
+        return f"lie in {first}{self.low:g}, {self.high:g}{last}"
+
+
+Whole: TypeAlias = Annotated[int, AtLeast(0)]
+Count: TypeAlias = Annotated[int, AtLeast(1)]
+Several: TypeAlias = Annotated[int, AtLeast(2)]
+Share: TypeAlias = Annotated[float, In(0, 1)]
+Part: TypeAlias = Annotated[float, In(0, 1, "(")]  # not nothing
+Fraction: TypeAlias = Annotated[float, In(0, 1, "()")]  # neither nothing nor all
+Rest: TypeAlias = Annotated[float, In(0, 1, ")")]  # not all
+Positive: TypeAlias = Annotated[float, In(0, inf, "()")]
+Weight: TypeAlias = Annotated[float, In(0, inf, ")")]
+
+
+def check(name: str, value: Any, hint: Any) -> None:
+    """Refuse a value that is not of a parameter's type, or is outside the limits written into it."""
+    options = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    if value is None and NoneType in options:
+        return
+    limits = getattr(options[0], "__metadata__", ())
+    kind = get_args(options[0])[0] if limits else options[0]
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if kind is bool:
+        fits, wanted = isinstance(value, bool), "True or False"
+    elif kind is int:
+        fits, wanted = isinstance(value, Integral) and number, "a whole number"
+    elif kind is float:
+        fits, wanted = number and isfinite(value), "a finite number"
+    elif kind is Objective:
+        fits = isinstance(value, str | Objective) or number
+        wanted = f"one of {', '.join(OBJECTIVES)}, an alpha, or an Objective"
+    else:
+        fits, wanted = isinstance(value, str), "a name"
+    if not fits:
+        raise WhymaskError(f"{name} must be {wanted}, not {value!r}.")
+    if kind is Objective:
+        Objective.of(value)
+    elif get_origin(kind) is Literal and value not in get_args(kind):
+        raise unknown(name, value, get_args(kind))
+    for limit in limits:
+        limit.check(name, value)
