@@ -92,6 +92,17 @@ def print_table(
     _write(FORMATS[kind](made, profile=profile) if kind in ("md", "latex") else FORMATS[kind](made), out)
 
 
+@bench.command("export")
+def export_records(
+    runs: Runs,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The Parquet file to write.")] = Path("records.parquet"),
+) -> None:
+    """Write all records of runs into one Parquet file, a line each, with names and settings of their rows."""
+    from whymask.bench.export import export
+
+    print(f"{export(runs, out)} records in {out}.")
+
+
 def _write(text: str, out: Path | None) -> None:
     from whymask.files import atomic
 

@@ -102,32 +102,46 @@ def table(runs: Sequence[str | Path], against: str | None = None, methods: Seque
     return made
 
 
-def collect(runs: Sequence[str | Path]) -> list[Line]:
-    """The rows of runs in their configurations' order, without intervals."""
-    rows: dict[str, Row] = {}
-    records: dict[str, Record] = {}
-    errors: dict[str, Record] = {}
+@dataclass(frozen=True)
+class Found:
+    """Everything in the folders of runs: rows by hash, results and failures by key."""
+
+    rows: dict[str, Row]
+    records: dict[str, Record]
+    errors: dict[str, Record]  # where there is no result
+
+
+def read(runs: Sequence[str | Path]) -> Found:
+    """What several runs, or the shards of one, hold together."""
+    found = Found({}, {}, {})
     for folder in map(Path, runs):
         if not (folder / "rows").is_dir():
             raise WhymaskError(f"{folder} holds no records; name the folder of a 'whymask bench run'.")
         store = Store(folder)
         for row in sorted(store.rows.values(), key=lambda row: row.place):
-            twin = next((r for r in rows.values() if r.names == row.names and r.hash != row.hash), None)
+            twin = next((r for r in found.rows.values() if r.names == row.names and r.hash != row.hash), None)
             if twin:
                 raise WhymaskError(f"two runs have a row {row.method!r} ({row.model}, {row.split}) that differs.")
-            rows.setdefault(row.hash, row)
-        records |= store.records
-        errors |= store.errors
-    by_row: dict[str, list[Record]] = {name: [] for name in rows}
-    for record in records.values():
-        by_row[record["row"]].append(record)
-    failed: dict[str, set[tuple[str, int]]] = {name: set() for name in rows}
-    for record in errors.values():
-        failed[record["row"]].add((record["sample"], record["seed"]))
-    lines = [_line(row, by_row[row.hash], failed[row.hash]) for row in rows.values()]
-    if not any(line.samples for line in lines):
+            found.rows.setdefault(row.hash, row)
+        found.records.update(store.records)
+        found.errors.update(store.errors)
+    for key in found.records:
+        found.errors.pop(key, None)
+    if not found.records:
         raise WhymaskError("there is no result yet.")
-    return lines
+    return found
+
+
+def collect(runs: Sequence[str | Path]) -> list[Line]:
+    """The rows of runs in their configurations' order, without intervals."""
+    found = read(runs)
+    by_row: dict[str, list[Record]] = {name: [] for name in found.rows}
+    for record in found.records.values():
+        by_row[record["row"]].append(record)
+    failed: dict[str, set[tuple[str, int]]] = {name: set() for name in found.rows}
+    for record in found.errors.values():
+        failed[record["row"]].add((record["sample"], record["seed"]))
+    return [_line(row, by_row[row.hash], failed[row.hash]) for row in found.rows.values()]
 
 
 def _line(row: Row, records: list[Record], failed: set[tuple[str, int]]) -> Line:
