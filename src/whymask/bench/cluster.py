@@ -17,6 +17,7 @@ from typing import Any
 
 from whymask.bench.config import ModelSpec
 from whymask.bench.manifest import Sample
+from whymask.bench.questions import Asked
 from whymask.bench.records import Record, Store
 from whymask.bench.worker import Plan, Waiting, Work, Worker
 from whymask.errors import WhymaskError
@@ -82,12 +83,12 @@ class Workers:
         for actor in [*self.idle, *(job.actor for job in self.jobs.values())]:
             self.ray.kill(actor)
 
-    def plan(self, listed: Mapping[str, list[Sample]], photos: list[Sample]) -> Plan:
+    def plan(self, listed: Mapping[str, list[Sample]], photos: list[Sample], asked: Asked) -> Plan:
         """As `Worker.plan`, by the first actor."""
         actor = self._start()
         self.idle.append(actor)
         try:
-            planned: Plan = self._told(actor.plan.remote(listed, photos))
+            planned: Plan = self._told(actor.plan.remote(listed, photos, asked))
         except self.ray.exceptions.RayActorError:
             raise self._died_early() from None
         return planned

@@ -17,6 +17,7 @@ from whymask.bench.cluster import Workers, connected
 from whymask.bench.config import Config, ModelSpec
 from whymask.bench.imagenet import labelled
 from whymask.bench.manifest import read_manifest, write_manifest
+from whymask.bench.questions import to_ask
 from whymask.bench.records import Row, Store
 from whymask.bench.worker import Plan, Work, Worker, load_model
 from whymask.files import writable
@@ -57,12 +58,13 @@ def run(
     store, summary = Store(config.out), Summary()
     listed = {split.name: read_manifest(split.manifest) for split in config.splits if split.manifest}
     photos = labelled(config.photos.source) if config.photos else []
+    asked = to_ask(config.questions) if config.questions else []
     try:
         with nullcontext() if ray is None else connected(ray):
             for spec in config.models:
                 worker = Worker(config, spec, load)
                 with nullcontext(worker) if ray is None else Workers(worker) as workers:
-                    _run_model(config, spec, workers, workers.plan(listed, photos), shard, store, summary, quiet)
+                    _run_model(config, spec, workers, workers.plan(listed, photos, asked), shard, store, summary, quiet)
     finally:
         store.close()
     return summary
@@ -123,7 +125,9 @@ class Progress:
             self.failed += 1
         else:
             self.forwards += record["mec"] + record.get("replay", 0)
-            values.append(record[row.emphasis if row.returns == "ordering" else "score"])
+            shown = record.get(row.emphasis, record.get("score"))
+            if shown is not None:
+                values.append(shown)
         speed = self.forwards / (time.perf_counter() - self.start)
         mean = f"{np.mean(values):.3f}" if values else "—"
         failed = f", {self.failed} failed" if self.failed else ""

@@ -9,11 +9,12 @@ from functools import cached_property
 from typing import TypeAlias
 
 from whymask.api import recipe_for
+from whymask.bench import questions, splits
 from whymask.bench.config import EMPHASES, Config, MethodSpec, ModelSpec, SplitSpec
 from whymask.bench.manifest import Sample
 from whymask.bench.measure import Outcome, measure
+from whymask.bench.questions import Asked
 from whymask.bench.records import Record, Row, Store, digest
-from whymask.bench.splits import build, draw
 from whymask.case import Case, versions
 from whymask.errors import WhymaskError
 from whymask.models import Model, load
@@ -79,24 +80,29 @@ class Worker:
         """Load it now."""
         _ = self.model
 
-    def plan(self, listed: Mapping[str, list[Sample]], photos: list[Sample]) -> Plan:
+    def plan(self, listed: Mapping[str, list[Sample]], photos: list[Sample], asked: Asked) -> Plan:
         """The samples and rows of every split, by what the model answers.
 
         Args:
             listed: samples of the splits that have a manifest.
-            photos: those that the other splits are made from.
+            photos: those that correct, cause and repair are made from.
+            asked: the questions that pope and repope are made from.
         """
-        config, made = self.config, None
-        if config.photos and any(split.name not in listed for split in config.splits):
+        config, cache, found = self.config, self.config.out / "splits", dict(listed)
+        unlisted = {split.name for split in config.splits} - listed.keys()
+        if config.photos and unlisted & {*splits.NAMES}:
             wanted = config.photos
-            made = build(photos, self.model, config.out / "splits", correct=wanted.correct, wrong=wanted.wrong,
-                         seed=wanted.seed, resize=config.resize)  # fmt: skip
+            made = splits.build(photos, self.model, cache, correct=wanted.correct, wrong=wanted.wrong,
+                                seed=wanted.seed, resize=config.resize)  # fmt: skip
+            found = {name: made[name] for name in splits.NAMES} | found
+        if config.questions and unlisted & {*splits.ASKED}:
+            found = questions.build(asked, self.model, cache, config.questions.prompt) | found
         planned: Plan = {}
         for split in config.splits:
-            samples = listed[split.name] if split.name in listed else made[split.name] if made else []
+            samples = found[split.name]
             rows = [(method, recipe_for(self.model, method.recipe)) for method in config.methods]
             planned[split.name] = (
-                samples if split.draw is None else draw(samples, split.draw),
+                samples if split.draw is None else splits.draw(samples, split.draw),
                 [(self._row(split, method, recipe), recipe, method.seeds) for method, recipe in rows],
             )
         return planned
