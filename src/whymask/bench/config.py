@@ -6,13 +6,13 @@ Paths are relative to where the command runs.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
 from whymask.answers import PLAIN, VQA
-from whymask.bench.splits import ASKED, CORRECT, NAMES, WRONG
+from whymask.bench.splits import CORRECT, SOURCES, WRONG
 from whymask.errors import WhymaskError, unknown, whole
 from whymask.imaging import Resize
 from whymask.pope import Sampling
@@ -42,7 +42,7 @@ class MethodSpec:
 
 @dataclass(frozen=True)
 class SplitSpec:
-    """A manifest, or one of the splits of the photos or questions; all of it, or a part that is drawn."""
+    """A manifest, or a split that is made from a source; all of it, or a part that is drawn."""
 
     name: str
     emphasis: str  # the column that decides
@@ -81,6 +81,7 @@ class Config:
     methods: tuple[MethodSpec, ...]
     photos: Photos | None = None
     questions: Questions | None = None
+    objects: str | None = None  # a folder of photos with COCO's outlines
     regions: str = "slico:64"
     fill: str = "black"
     resize: Resize = "own"
@@ -114,7 +115,7 @@ def config(table: Mapping[str, Any], name: str = "run") -> Config:
     models = tuple(_model(entry) for entry in given.list("models"))
     photos = given.table("photos")
     questions = given.table("questions")
-    made = (NAMES if photos is not None else ()) + (ASKED if questions is not None else ())
+    made = [name for source, names in SOURCES.items() if source in table for name in names]
     splits = given.table("splits")
     if splits is None:
         splits = {name: {} for name in made}
@@ -125,6 +126,7 @@ def config(table: Mapping[str, Any], name: str = "run") -> Config:
         methods=methods,
         photos=None if photos is None else _photos(photos),
         questions=None if questions is None else _questions(questions),
+        objects=given.text("objects", None),
         regions=given.text("regions", Config.regions),
         fill=given.text("fill", Config.fill),
         resize=given.one_of("resize", Config.resize, get_args(Resize)),
@@ -134,7 +136,8 @@ def config(table: Mapping[str, Any], name: str = "run") -> Config:
     )
     if not checked.splits:
         raise WhymaskError(
-            "the configuration names nothing to explain: give it [photos], [questions], or [splits] with manifests."
+            "the configuration names nothing to explain: give it [photos], [questions], objects, or [splits] with "
+            "manifests."
         )
     for kind, specs in (("models", models), ("methods", methods)):
         names = [spec.name for spec in specs]
@@ -217,16 +220,12 @@ def _method(entry: Any, seeds: tuple[int, ...]) -> MethodSpec:
     return MethodSpec(given.text("name", given.text("method")), recipe, given.whole_numbers("seeds", seeds))
 
 
-def _split(name: str, entry: Any, made: tuple[str, ...]) -> SplitSpec:
+def _split(name: str, entry: Any, made: Collection[str]) -> SplitSpec:
     given = Reader(entry, f"the split {name!r}", SplitSpec)
     manifest = given.text("manifest", None)
-    if manifest is None and name not in (*NAMES, *ASKED):
-        raise WhymaskError(
-            f"the split {name!r} needs a manifest; only {', '.join(NAMES)} are made from photos, and "
-            f"{' and '.join(ASKED)} from questions."
-        )
     if manifest is None and name not in made:
-        raise WhymaskError(f"the split {name!r} needs [{'photos' if name in NAMES else 'questions'}], or a manifest.")
+        source = next((source for source, names in SOURCES.items() if name in names), None)
+        raise WhymaskError(f"the split {name!r} needs {f'{source!r} or ' if source else ''}a manifest.")
     usual = "high" if name.lower().startswith(("repair", "repope")) else "ins"
     return SplitSpec(name, given.one_of("emphasis", usual, EMPHASES), manifest, given.whole("draw", None, 1))
 

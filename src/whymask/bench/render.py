@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from io import StringIO
 from typing import Any
 
-from whymask.bench.table import COLUMNS, COST, CURVES, MASKS, PROFILE, REPAIRS, Cell, Column, Line, Table
+from whymask.bench.table import COLUMNS, COST, CURVES, MASKS, OBJECTS, PROFILE, REPAIRS, Cell, Column, Line, Table
 
 DASH = "—"
 STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
@@ -19,8 +19,12 @@ LEGEND = (
 )
 MENDED = (
     "Of wrong answers: Repair Rate is the share that the mask, or a prefix of the ordering, mends, failed counts the "
-    "rest, AMCR is the mean of the smallest area whose removal mends (1 where none does), CSR@10 the share where that is "
-    "at most 10 %."
+    "rest, AMCR is the mean of the smallest area whose removal mends (1 where none does), CSR@10 the share where that "
+    "is at most 10 %."
+)
+SHOWN = (
+    "On object is the share of the mask, or of the first regions of an ordering (as many as masks usually have), that "
+    "lies on the true objects; object area, their share of the image, is what chance would give."
 )
 PAIRED = "Differences to {against} on the same samples; {stars} by a paired sign-flip test."
 
@@ -133,7 +137,7 @@ def _grids(table: Table, profile: bool) -> list[Grid]:
 
 def _columns(block: list[Line], profile: bool) -> dict[str, Column]:
     """Those that at least one line has."""
-    groups = (CURVES, MASKS, REPAIRS, COST, *((PROFILE,) if profile else ()))
+    groups = (CURVES, MASKS, OBJECTS, REPAIRS, COST, *((PROFILE,) if profile else ()))
     names = [name for group in groups for name in group]
     return {name: COLUMNS[name] for name in names if any(name in line.cells for line in block)}
 
@@ -172,6 +176,8 @@ def _notes(table: Table) -> list[str]:
     notes = [LEGEND, *([PAIRED.format(against=table.against, stars=stars)] if table.against else [])]
     if any("repaired" in line.cells for line in table.lines):
         notes.append(MENDED)
+    if any("on_object" in line.cells for line in table.lines):
+        notes.append(SHOWN)
     failed = sum(line.failed for line in table.lines)
     if failed:
         notes.append(f"{failed} results failed and are in no mean.")

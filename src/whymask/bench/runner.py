@@ -17,6 +17,7 @@ from whymask.bench.cluster import Workers, connected
 from whymask.bench.config import Config, ModelSpec
 from whymask.bench.imagenet import labelled
 from whymask.bench.manifest import read_manifest, write_manifest
+from whymask.bench.objects import samples
 from whymask.bench.questions import to_ask
 from whymask.bench.records import Row, Store
 from whymask.bench.worker import Plan, Work, Worker, load_model
@@ -57,6 +58,8 @@ def run(
     writable(config.out)
     store, summary = Store(config.out), Summary()
     listed = {split.name: read_manifest(split.manifest) for split in config.splits if split.manifest}
+    if config.objects:
+        listed = {"objects": samples(config.objects, config.out / "objects"), **listed}
     photos = labelled(config.photos.source) if config.photos else []
     asked = to_ask(config.questions) if config.questions else []
     try:
@@ -81,11 +84,11 @@ def _run_model(
     quiet: bool,
 ) -> None:
     work: list[Work] = []
-    for split, (samples, rows) in planned.items():
+    for split, (listed, rows) in planned.items():
         name = re.sub(r"[^\w.+-]+", "_", f"{spec.name}-{split}")
-        write_manifest(config.out / "manifests" / f"{name}.jsonl", samples)
+        write_manifest(config.out / "manifests" / f"{name}.jsonl", listed)
         store.declare([row for row, _, _ in rows])
-        own = [(sample, sample.digest() or f"no image {sample.id}") for sample in samples[shard[0] :: shard[1]]]
+        own = [(sample, sample.digest() or f"no image {sample.id}") for sample in listed[shard[0] :: shard[1]]]
         work += [Work(own[i : i + config.together], rows) for i in range(0, len(own), config.together)]
     items = [item for one in work for item in one.items]
     with Progress(spec.name, items, store, quiet) as progress:

@@ -25,7 +25,8 @@ from whymask.models.base import Model
 
 CORRECT, WRONG = 5000, 2000
 NAMES = ("correct", "cause", "repair")
-ASKED = ("pope", "repope")  # made from questions instead of photos
+ASKED = ("pope", "repope")
+SOURCES = {"photos": NAMES, "questions": ASKED, "objects": ("objects",)}  # what splits are made from
 
 
 @dataclass(frozen=True)

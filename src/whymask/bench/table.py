@@ -35,6 +35,11 @@ CURVES = {
     "high": Column("High"),
 }
 MASKS = {"score": Column("Score"), "area": Column("Area", higher=False)}
+OBJECTS = {  # where their masks are known
+    "on_object": Column("on object"),
+    "covered": Column("object covered"),
+    "object": Column("object area"),
+}
 REPAIRS = {  # of wrong answers
     "repaired": Column("Repair Rate"),
     "false_yes": Column("false yes"),
@@ -49,7 +54,7 @@ PROFILE = {
     "forwards/s": Column("forwards/s", 0),
     "memory": Column("GiB", 2, higher=False),
 }
-COLUMNS = {**CURVES, **MASKS, **REPAIRS, **COST, **PROFILE}
+COLUMNS = {**CURVES, **MASKS, **OBJECTS, **REPAIRS, **COST, **PROFILE}
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,13 @@ from whymask.bench import questions, splits
 from whymask.bench.config import EMPHASES, Config, MethodSpec, ModelSpec, SplitSpec
 from whymask.bench.manifest import Sample
 from whymask.bench.measure import Outcome, measure
+from whymask.bench.objects import overlap, truth
 from whymask.bench.questions import Asked
 from whymask.bench.records import Record, Row, Store, digest
 from whymask.case import Case, versions
 from whymask.errors import WhymaskError
 from whymask.models import Model, load
+from whymask.objective import Bools
 from whymask.search import Recipe
 from whymask.search.recipes import plain
 
@@ -122,13 +124,17 @@ class Worker:
     def compute(self, work: Work, missing: Collection[str]) -> Iterator[Record]:
         """Bind the samples once, then run every method and seed whose key is missing."""
         bound: dict[str, Case | Exception] = {}
+        objects: dict[str, Bools] = {}
 
         def case(sample: Sample) -> Case | Exception:
             if sample.id not in bound:
                 try:
-                    bound[sample.id] = Case.of(
+                    made = Case.of(
                         sample.image, self.model, target=sample.target, question=sample.question, **self.config.case
                     )
+                    if sample.mask is not None:
+                        objects[sample.id] = truth(sample.mask, made)
+                    bound[sample.id] = made
                 except Exception as error:
                     bound[sample.id] = error
             return bound[sample.id]
@@ -142,8 +148,12 @@ class Worker:
                     if isinstance(outcome, Exception):
                         kind = "" if isinstance(outcome, WhymaskError) else f"{type(outcome).__name__}: "
                         yield {**about, "error": f"{kind}{outcome}"}
-                    else:
-                        yield {**about, **outcome}
+                        continue
+                    there, shown = bound[sample.id], objects.get(sample.id)
+                    if isinstance(there, Case) and shown is not None:
+                        first = outcome["order"][: self.model.default_k] if "order" in outcome else outcome["mask"]
+                        outcome |= overlap(there, shown, first)
+                    yield {**about, **outcome}
 
     def _row(self, split: SplitSpec, method: MethodSpec, recipe: Recipe) -> Row:
         config, spec, model = self.config, self.spec, self.model
