@@ -10,6 +10,7 @@ from PIL import Image
 import whymask
 from whymask import WhymaskError
 from whymask.bench.config import config
+from whymask.bench.manifest import read_manifest
 from whymask.bench.records import Store
 from whymask.bench.runner import run
 
@@ -132,6 +133,41 @@ def test_a_method_that_cannot_do_an_image_says_why(place):
     summary = run(config(table(place, seeds=[0], methods=methods)), quiet=True)
     assert summary.done == 0
     assert summary.failed[0] == "0, trace: k must be between 1 and the number of regions, 9, not 12."
+
+
+def test_photos_are_split_by_what_the_model_answers(tmp_path):
+    """Five shades, the dark ones of class 0; a model that calls only very bright ones 1 is wrong about one of them."""
+    for i in range(5):
+        Image.new("RGB", (12, 12), (50 * i + 10,) * 3).save(tmp_path / f"{i}.png")
+    (tmp_path / "photos.txt").write_text("".join(f"{i}.png {int(i > 2)}\n" for i in range(5)))
+    asked = []
+
+    def score(images):
+        asked.append(len(images))
+        share = images.mean(axis=(1, 2, 3)) / 255
+        return np.stack([np.full(len(images), 0.7), share], axis=1) / (0.7 + share)[:, None]
+
+    given = {
+        "out": str(tmp_path / "run"),
+        "models": ["shade"],
+        "methods": ["greedy"],
+        "photos": {"source": str(tmp_path / "photos.txt"), "correct": 3, "wrong": 2},
+        "regions": "grid:2x2",
+    }
+    summary = run(config(given), load=lambda spec: whymask.wrap(score, labels=["dark", "bright"]), quiet=True)
+    assert (summary.total, summary.failed) == (5, [])
+    store, found = Store(tmp_path / "run"), {}
+    for record in store.records.values():
+        found.setdefault(store.rows[record["row"]].split, {})[record["sample"]] = record["label"]
+    assert len(found["correct"]) == 3
+    assert found["correct"].items() <= {"0": "dark", "1": "dark", "2": "dark", "4": "bright"}.items()
+    assert found["cause"] == {"3": "dark"}
+    assert found["repair"] == {"3": "bright"}
+    manifest = read_manifest(tmp_path / "run" / "manifests" / "shade-repair.jsonl")
+    assert [(sample.id, sample.target) for sample in manifest] == [("3", 1)]
+    before = len(asked)
+    assert run(config(given), load=lambda spec: whymask.wrap(score, labels=["dark", "bright"]), quiet=True).done == 5
+    assert len(asked) == before  # neither the answers nor the results are asked for again
 
 
 def test_half_a_line_is_dropped(place):
