@@ -21,7 +21,7 @@ from whymask.bench.manifest import Sample, write_manifest
 from whymask.bench.records import Store
 from whymask.bench.runner import run
 
-CPUS = os.process_cpu_count() if hasattr(os, "process_cpu_count") else os.cpu_count()
+CPUS = len(os.sched_getaffinity(0))
 ROWS = {
     "one process, one thread": (1, None),
     f"one process, {CPUS} threads": (CPUS, None),

@@ -118,6 +118,9 @@ def test_what_has_no_outlines_is_refused(photo):
     (photo / "polygons" / "one.txt").write_text("3 0 0 0.5\n")
     with pytest.raises(WhymaskError, match="must hold lines of a class and pairs x y"):
         samples(photo, photo / "masks")
-    (photo / "polygons" / "one.txt").write_text("")
+    (photo / "images" / "one.png").write_text("no image")
+    with pytest.raises(WhymaskError, match=r"one.png cannot be read as an image"):
+        samples(photo, photo / "masks")
+    (photo / "images" / "one.png").unlink()
     with pytest.raises(WhymaskError, match="holds no photo with outlines"):
         samples(photo, photo / "masks")

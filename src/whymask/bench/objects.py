@@ -28,9 +28,7 @@ def samples(folder: str | Path, masks: Path) -> list[Sample]:
     made = []
     for photo, shapes in _annotated(Path(folder)):
         if shapes:
-            mask = masks / f"{photo.stem}.png"
-            with Image.open(photo) as image:
-                drawn = _drawn(shapes, image.size)
+            mask, drawn = masks / f"{photo.stem}.png", _drawn(shapes, _size(photo))
             with atomic(mask) as file:
                 Image.fromarray(drawn).save(file, format="PNG")
             made.append(Sample(photo.stem, str(photo), mask=str(mask)))
@@ -72,13 +70,13 @@ def _annotated(folder: Path) -> Iterator[tuple[Path, list[Any]]]:
     photos = {file.stem: file for file in sorted((folder / "images").glob("*"))}
     for file in sorted((folder / "polygons").glob("*.txt")):
         if file.stem in photos:
-            with Image.open(photos[file.stem]) as image:
-                size = np.array(image.size)
+            size = np.array(_size(photos[file.stem]))
             try:
                 lines = [np.array(line.split()[1:], dtype=float) for line in file.read_text().splitlines()]
-                yield photos[file.stem], [(line.reshape(-1, 2) * size).ravel().tolist() for line in lines if len(line)]
+                shapes = [(line.reshape(-1, 2) * size).ravel().tolist() for line in lines if len(line)]
             except ValueError:
                 raise WhymaskError(f"{file} must hold lines of a class and pairs x y.") from None
+            yield photos[file.stem], shapes
 
 
 def _instances(file: Path, folder: Path) -> Iterator[tuple[Path, list[Any]]]:
@@ -95,6 +93,15 @@ def _instances(file: Path, folder: Path) -> Iterator[tuple[Path, list[Any]]]:
         photo = next((place / name for place in (folder / "images", folder) if (place / name).is_file()), None)
         if photo is not None:
             yield photo, shapes[number]
+
+
+def _size(photo: Path) -> tuple[int, int]:
+    """(width, height); only the file's header is read."""
+    try:
+        with Image.open(photo) as image:
+            return image.size
+    except OSError:
+        raise WhymaskError(f"{photo} cannot be read as an image.") from None
 
 
 def _decoded(rle: dict[str, Any]) -> Bools:

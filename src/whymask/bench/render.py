@@ -159,7 +159,7 @@ def _mean(cell: Cell | None, column: Column, line: Line) -> str:
         return DASH
     d = column.digits
     some = f" of {cell.samples}" if cell.samples < len(line.samples) else ""
-    return f"{cell.mean:.{d}f} [{cell.low:z.{d}f}, {cell.high:.{d}f}]{some}"
+    return f"{cell.mean:z.{d}f} [{cell.low:z.{d}f}, {cell.high:.{d}f}]{some}"
 
 
 def _gap(cell: Cell | None, column: Column) -> str:
@@ -168,7 +168,7 @@ def _gap(cell: Cell | None, column: Column) -> str:
     d = column.digits
     assert cell.p is not None
     stars = next((f" {mark}" for limit, mark in STARS if cell.p < limit), "")
-    return f"{cell.mean:+.{d}f} [{cell.low:+.{d}f}, {cell.high:+.{d}f}]{stars}"
+    return f"{cell.mean:+z.{d}f} [{cell.low:+z.{d}f}, {cell.high:+z.{d}f}]{stars}"
 
 
 def _notes(table: Table) -> list[str]:

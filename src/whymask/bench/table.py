@@ -224,7 +224,8 @@ def _fill(block: list[Line], other: Line | None) -> None:
             if name == "mec" and line.row.needs == "gradients" and not values.any():
                 continue  # it goes backward, and its forwards are not counted
             add(line, name, np.array(line.samples), values, False)
-            if other is not None and other is not line and name in other.values and name not in PROFILE:
+            compared = name not in PROFILE and name != "object"  # which is the sample's and not the method's
+            if compared and other is not None and other is not line and name in other.values:
                 shared, mine, theirs = np.intersect1d(line.samples, other.samples, return_indices=True)
                 add(line, name, shared, values[mine] - other.values[name][theirs], True)
     for group in wanted.values():
