@@ -25,10 +25,10 @@ import whymask
 from whymask import scenes
 from whymask.answers import PLAIN, Answered, answer_all, repope_cases, yes_or_no
 from whymask.case import Case, prefixes, responder
-from whymask.metrics import Outcome, correction_region, repairs
+from whymask.metrics import Outcome, repairs
 from whymask.objective import Oracle
 from whymask.pope import ask
-from whymask.repairing import replies
+from whymask.repairing import outcome
 from whymask.search import Recipe, Search, drive
 
 K = 10
@@ -133,23 +133,23 @@ def repair(listed: list[Answered], model, records: Records, rows: dict[str, Reci
             outcomes = [curve(case, found) for case, found in zip(some, search(some, recipe), strict=True)]
         else:
             outcomes = [single(case, *found) for case, found in zip(some, masks(row, recipe, left, some), strict=True)]
-        for one, outcome in zip(left, outcomes, strict=True):
-            records.add(**key, question=one.question.number, mistake=one.mistake, **outcome)
+        for one, tried in zip(left, outcomes, strict=True):
+            records.add(**key, question=one.question.number, mistake=one.mistake, **tried)
 
 
 def single(case: Case, mask: np.ndarray, mec: int) -> dict:
     """Whether keeping this mask repairs."""
-    ((_, right),) = replies(case, mask[None])
-    return {"repaired": right, "removed": None, "mec": mec, "kept": float(case.partition.areas[mask].sum())}
+    return told(outcome(case, mask[None]), mec)
 
 
 def curve(case: Case, found) -> dict:
     """Whether a prefix of this ordering repairs, and with how little removed."""
-    right = [ok for _, ok in replies(case, prefixes(found.order.tolist()))]
-    areas = np.cumsum(case.partition.areas[found.order])
-    first = float(areas[right.index(True)]) if any(right) else None
-    removed = correction_region(areas, right)
-    return {"repaired": any(right), "removed": removed, "mec": found.ledger.mec, "kept": first}
+    return told(outcome(case, prefixes(found.order.tolist())), found.ledger.mec)
+
+
+def told(tried: Outcome, mec: int) -> dict:
+    """For a record."""
+    return {"repaired": tried.repaired, "removed": tried.removed, "mec": mec, "kept": tried.kept}
 
 
 def overlap(listed: list[Answered], model, records: Records) -> None:

@@ -5,13 +5,14 @@ The likeliest first token comes with every score, so a yes or a no costs nothing
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
 from whymask.errors import WhymaskError
+from whymask.imaging import ImageSource
 from whymask.masking import stack
 from whymask.metrics.repair import Mistake
 from whymask.models.base import Bound, Model
@@ -40,6 +41,14 @@ def yes_or_no(answer: str) -> str | None:
     return next((word for word in ("Yes", "No") if begins(answer, word)), None)
 
 
+def mistake(answer: str, want: str) -> Mistake | None:
+    """What is wrong with an answer to a yes/no question; None for a right one, and for one that is neither."""
+    said = yes_or_no(answer)
+    if said is None or said == yes_or_no(want):
+        return None
+    return "false_yes" if said == "Yes" else "false_no"
+
+
 def in_words(
     model: Any, tops: Sequence[int | None], inputs: Callable[[list[int]], Any], bounds: Sequence[Bound]
 ) -> list[str]:
@@ -63,23 +72,20 @@ class Answered:
     """A question and what a model said."""
 
     question: Question
-    image: Path
+    image: ImageSource
     prompt: str  # the question as the model was asked it
     answer: str
 
     @property
     def mistake(self) -> Mistake | None:
         """None for a right answer, and for one that is neither yes nor no."""
-        said = yes_or_no(self.answer)
-        if said is None or said == self.question.want:
-            return None
-        return "false_yes" if said == "Yes" else "false_no"
+        return mistake(self.answer, self.question.want)
 
 
 def answer_all(
     model: Model,
     questions: Sequence[Question],
-    images: str | Path,
+    images: str | Path | Mapping[str, ImageSource],
     *,
     prompt: str = VQA,
     batch_size: int | None = None,
@@ -89,11 +95,11 @@ def answer_all(
     Args:
         model: one that answers questions.
         questions: see `pope.read_questions`.
-        images: the folder that holds their images.
+        images: the folder that holds their images, or the images by file name.
         prompt: what the model is asked, with {question} in it. Small models know only the plain question.
         batch_size: questions per model batch.
     """
-    where = find_images(questions, images)
+    where = images if isinstance(images, Mapping) else find_images(questions, images)
     asked = ((q, prompt.format(question=q.text)) for q in questions)
     bound = ((q, text, model.bind(where[q.image], target=q.want, question=text)) for q, text in asked)
     for _, alike in groupby(bound, key=lambda item: item[2].key):

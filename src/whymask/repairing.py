@@ -13,6 +13,7 @@ from whymask.case import Case, prefixes
 from whymask.errors import WhymaskError
 from whymask.imaging import ImageSource, Resize
 from whymask.masking import Fill
+from whymask.metrics.repair import Outcome, correction_region
 from whymask.models.base import Model
 from whymask.models.registry import load
 from whymask.objective import Bools, Ledger, pack
@@ -94,6 +95,16 @@ def replies(case: Case, rows: Bools) -> list[tuple[str, bool]]:
     if target.index >= 0:
         return [(text, top == target.index) for text, top in zip(texts, tops, strict=True)]
     return [(text, begins(text, target.label)) for text in texts]
+
+
+def outcome(case: Case, rows: Bools) -> Outcome:
+    """Whether a mask (1, n), or a prefix of an ordering (n, n), repairs the answer, and with how little removed."""
+    right = [ok for _, ok in replies(case, rows)]
+    areas = rows @ case.partition.areas
+    if len(rows) == 1:
+        return Outcome(right[0], kept=float(areas[0]))
+    first = float(areas[right.index(True)]) if any(right) else None
+    return Outcome(any(right), correction_region(areas, right), kept=first)
 
 
 def judge(case: Case, found: EvidenceMask | Ordering) -> Repair:

@@ -65,8 +65,13 @@ repope = {manifest = "wrong.jsonl"}
         ({"resize": "crop"}, "unknown resize 'crop'"),
         ({"photos": {}}, "[photos] needs 'source'."),
         ({"photos": {"source": "x", "corect": 1}}, "unknown key in [photos]: 'corect'; did you mean 'correct'?"),
-        ({"splits": {"mine": {}}},
-         "the split 'mine' needs a manifest; only correct, cause, repair are made from photos."),
+        ({"splits": {"mine": {}}}, "the split 'mine' needs a manifest."),
+        ({"splits": {"repope": {}}}, "the split 'repope' needs 'questions' or a manifest."),
+        ({"objects": 3}, "objects in the configuration must be text, not 3."),
+        ({"questions": {}}, "[questions] needs a file and the folder of its images, or a number of scenes."),
+        ({"questions": {"file": "x.json", "scenes": 3}}, "[questions] needs a file and the folder of its images, or"),
+        ({"questions": {"scenes": 3, "sampling": "popula"}}, "unknown sampling 'popula'; did you mean 'popular'?"),
+        ({"questions": {"scenes": 3, "prompt": "vq"}}, "unknown prompt 'vq'; did you mean 'vqa'?"),
         ({"splits": {"cause": {"emphasis": "hig"}}}, "unknown emphasis 'hig'; did you mean 'high'?"),
         ({"splits": {}}, "the configuration names nothing to explain"),
     ],
@@ -78,7 +83,7 @@ def test_what_is_wrong_is_named(change, told):
 
 
 def test_a_split_of_photos_needs_photos():
-    with pytest.raises(WhymaskError, match=r"the split 'cause' needs \[photos\], or a manifest"):
+    with pytest.raises(WhymaskError, match=r"the split 'cause' needs 'photos' or a manifest"):
         config({"models": ["m"], "methods": ["greedy"], "splits": {"cause": {}}})
 
 
@@ -99,4 +104,4 @@ def test_the_configurations_at_hand_are_right(file):
 def test_the_configuration_of_the_page_is_right():
     (block,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "bench.md").read_text(), re.DOTALL)
     made = config(tomllib.loads(block))
-    assert [split.name for split in made.splits] == ["correct", "mine"]
+    assert [split.name for split in made.splits] == ["correct", "repope", "mine"]

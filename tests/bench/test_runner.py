@@ -1,11 +1,7 @@
-import json
 import random
 import resource
 import signal
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,71 +10,11 @@ from PIL import Image
 import whymask
 from whymask import WhymaskError
 from whymask.bench.config import config
-from whymask.bench.manifest import Sample, write_manifest
+from whymask.bench.manifest import read_manifest
 from whymask.bench.records import Store
 from whymask.bench.runner import run
 
-TOY = """
-import time
-
-import numpy as np
-
-
-def load(pause=0.0, fault=""):
-    def score(images):
-        time.sleep(pause)
-        if fault == "load":
-            raise RuntimeError("no such weights")
-        return images.mean(axis=(1, 2, 3)) / 255
-
-    if fault == "load":
-        raise RuntimeError("no such weights")
-    return score
-"""
-METHODS = ["greedy", {"method": "trace", "params": {"k": 3, "rounds": 2, "samples": 6}}]
-
-
-def photos(folder, count):
-    rng = np.random.default_rng(0)
-    samples = []
-    for i in range(count):
-        file = folder / f"{i}.png"
-        Image.fromarray(rng.integers(0, 256, (12, 12, 3), dtype=np.uint8)).save(file)
-        samples.append(Sample(str(i), str(file)))
-    write_manifest(folder / "cases.jsonl", samples)
-    return samples
-
-
-def table(folder, **changes):
-    return {
-        "out": str(folder / "run"),
-        "models": [{"id": f"{folder}/toy.py:load", "name": "toy", "options": {"pause": 0.0}}],
-        "splits": {"mine": {"manifest": str(folder / "cases.jsonl")}},
-        "methods": METHODS,
-        "seeds": [0, 1],
-        "regions": "grid:3x3",
-        "together": 3,
-        **changes,
-    }
-
-
-@pytest.fixture
-def place(tmp_path):
-    (tmp_path / "toy.py").write_text(TOY)
-    photos(tmp_path, 7)
-    return tmp_path
-
-
-def results(folder):
-    """Everything but times, by key."""
-    records = Store(Path(folder)).records
-    return {
-        key: {name: value for name, value in record.items() if name != "seconds"} for key, record in records.items()
-    }
-
-
-def lines(folder):
-    return [json.loads(line) for file in Path(folder).glob("records-*.jsonl") for line in file.read_text().splitlines()]
+from bench.toy import METHODS, finish, lines, lines_so_far, photos, results, start, table, toml
 
 
 def test_one_record_per_sample_method_and_seed(place):
@@ -199,6 +135,41 @@ def test_a_method_that_cannot_do_an_image_says_why(place):
     assert summary.failed[0] == "0, trace: a mask of 12 regions is more than the 9 there are: pass a k between 1 and 9."
 
 
+def test_photos_are_split_by_what_the_model_answers(tmp_path):
+    """Five shades, the dark ones of class 0; a model that calls only very bright ones 1 is wrong about one of them."""
+    for i in range(5):
+        Image.new("RGB", (12, 12), (50 * i + 10,) * 3).save(tmp_path / f"{i}.png")
+    (tmp_path / "photos.txt").write_text("".join(f"{i}.png {int(i > 2)}\n" for i in range(5)))
+    asked = []
+
+    def score(images):
+        asked.append(len(images))
+        share = images.mean(axis=(1, 2, 3)) / 255
+        return np.stack([np.full(len(images), 0.7), share], axis=1) / (0.7 + share)[:, None]
+
+    given = {
+        "out": str(tmp_path / "run"),
+        "models": ["shade"],
+        "methods": ["greedy"],
+        "photos": {"source": str(tmp_path / "photos.txt"), "correct": 3, "wrong": 2},
+        "regions": "grid:2x2",
+    }
+    summary = run(config(given), load=lambda spec: whymask.wrap(score, labels=["dark", "bright"]), quiet=True)
+    assert (summary.total, summary.failed) == (5, [])
+    store, found = Store(tmp_path / "run"), {}
+    for record in store.records.values():
+        found.setdefault(store.rows[record["row"]].split, {})[record["sample"]] = record["label"]
+    assert len(found["correct"]) == 3
+    assert found["correct"].items() <= {"0": "dark", "1": "dark", "2": "dark", "4": "bright"}.items()
+    assert found["cause"] == {"3": "dark"}
+    assert found["repair"] == {"3": "bright"}
+    manifest = read_manifest(tmp_path / "run" / "manifests" / "shade-repair.jsonl")
+    assert [(sample.id, sample.target) for sample in manifest] == [("3", 1)]
+    before = len(asked)
+    assert run(config(given), load=lambda spec: whymask.wrap(score, labels=["dark", "bright"]), quiet=True).done == 5
+    assert len(asked) == before  # neither the answers nor the results are asked for again
+
+
 def test_half_a_line_is_dropped(place):
     wanted = config(table(place))
     run(wanted, quiet=True)
@@ -208,27 +179,6 @@ def test_half_a_line_is_dropped(place):
     assert len(results(place / "run")) == 27
     run(wanted, quiet=True)
     assert results(place / "run") == whole
-
-
-def toml(path, given):
-    def value(v):
-        if isinstance(v, dict):
-            return "{" + ", ".join(f'"{k}" = {value(x)}' for k, x in v.items()) + "}"
-        return "[" + ", ".join(map(value, v)) + "]" if isinstance(v, list) else json.dumps(v)
-
-    path.write_text("".join(f"{key} = {value(v)}\n" for key, v in given.items()))
-    return path
-
-
-def start(*words, **options):
-    return subprocess.Popen(
-        [sys.executable, "-m", "whymask", "bench", *map(str, words)], stdout=-1, stderr=-1, text=True, **options
-    )
-
-
-def finish(process):
-    out, err = process.communicate()
-    return process.returncode, out, err
 
 
 def test_killed_twenty_times_none_is_lost_and_none_doubled(place):
@@ -255,12 +205,6 @@ def test_killed_twenty_times_none_is_lost_and_none_doubled(place):
     assert len(whole) == len({record["key"] for record in whole}) == 60
     run(config(table(place, models=slow, out=str(place / "whole"), seeds=[0])), quiet=True)
     assert results(place / "killed") == results(place / "whole")
-
-
-def lines_so_far(folder):
-    """Of files that are being written."""
-    texts = [file.read_text() for file in Path(folder).glob("records-*.jsonl")]
-    return [json.loads(line) for text in texts for line in text[: text.rfind("\n") + 1].splitlines()]
 
 
 def test_two_runners_share_a_folder(place):

@@ -21,11 +21,12 @@ ConfigFile = Annotated[Path, typer.Argument(help="A TOML file, see configs/.", s
 Runs = Annotated[list[Path], typer.Argument(help="Folders of runs.", show_default=False)]
 Out = Annotated[Path | None, typer.Option(help="Folder of the records; by default the configuration's.")]
 Shard = Annotated[str | None, typer.Option(help="I/N: only the samples I, I + N, I + 2N, ... (I from 0).")]
+Ray = Annotated[str | None, typer.Option(help="Compute on the Ray at this address; auto: one at hand, or a new one.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
 
 
 @bench.command()
-def run(config: ConfigFile, out: Out = None, shard: Shard = None, quiet: Quiet = False) -> None:
+def run(config: ConfigFile, out: Out = None, shard: Shard = None, ray: Ray = None, quiet: Quiet = False) -> None:
     """Run every model, split, method and seed of a configuration; what has a record already is not run again.
 
     A run that was stopped goes on with the same command. Exit code 1: some samples failed; they are tried again when
@@ -33,7 +34,7 @@ def run(config: ConfigFile, out: Out = None, shard: Shard = None, quiet: Quiet =
     """
     from whymask.bench.config import read_config
 
-    summary, out = _run(read_config(config), out, shard, quiet)
+    summary, out = _run(read_config(config), out, shard, ray, quiet)
     print(f"{summary} in {out}.")
     _tell_failures(summary)
 
@@ -44,6 +45,7 @@ def ablate(
     config: ConfigFile,
     out: Out = None,
     shard: Shard = None,
+    ray: Ray = None,
     quiet: Quiet = False,
 ) -> None:
     """Run one of the paper's ablations on the models and photos of a configuration, and print its table."""
@@ -52,7 +54,7 @@ def ablate(
     from whymask.bench.render import as_markdown
     from whymask.bench.table import table
 
-    summary, out = _run(ablated(read_config(config), name), out, shard, quiet)
+    summary, out = _run(ablated(read_config(config), name), out, shard, ray, quiet)
     print(f"{summary} in {out}.\n")
     print(overlaps([out]) if name == "overlap" else as_markdown(table([out], ABLATIONS[name].against)))
     _tell_failures(summary)
@@ -90,6 +92,17 @@ def print_table(
     _write(FORMATS[kind](made, profile=profile) if kind in ("md", "latex") else FORMATS[kind](made), out)
 
 
+@bench.command("export")
+def export_records(
+    runs: Runs,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The Parquet file to write.")] = Path("records.parquet"),
+) -> None:
+    """Write all records of runs into one Parquet file, a line each, with names and settings of their rows."""
+    from whymask.bench.export import export
+
+    print(f"{export(runs, out)} records in {out}.")
+
+
 def _write(text: str, out: Path | None) -> None:
     from whymask.files import atomic
 
@@ -101,12 +114,12 @@ def _write(text: str, out: Path | None) -> None:
     print(out)
 
 
-def _run(config: Config, out: Path | None, shard: str | None, quiet: bool) -> tuple[Summary, Path]:
+def _run(config: Config, out: Path | None, shard: str | None, ray: str | None, quiet: bool) -> tuple[Summary, Path]:
     from whymask.bench.runner import run as run_config
 
     wanted = config if out is None else replace(config, out=out)
     try:
-        return run_config(wanted, shard=_shard(shard), quiet=quiet), wanted.out
+        return run_config(wanted, shard=_shard(shard), ray=ray, quiet=quiet), wanted.out
     except KeyboardInterrupt:
         print(f"whymask: stopped; the same command goes on from the records in {wanted.out}.", file=sys.stderr)
         raise typer.Exit(130) from None

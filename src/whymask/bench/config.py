@@ -6,17 +6,20 @@ Paths are relative to where the command runs.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
-from whymask.bench.splits import CORRECT, NAMES, WRONG
+from whymask.answers import PLAIN, VQA
+from whymask.bench.splits import CORRECT, SOURCES, WRONG
 from whymask.errors import WhymaskError, unknown, whole
 from whymask.imaging import Resize
+from whymask.pope import Sampling
 from whymask.search import Recipe
 
-EMPHASES = {"ins": "insertion_auc", "high": "high"}
+EMPHASES = {"ins": "insertion_auc", "high": "high", "repair": "repaired"}
+PROMPTS = {"plain": PLAIN, "vqa": VQA}
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class MethodSpec:
 
 @dataclass(frozen=True)
 class SplitSpec:
-    """A manifest, or one of the splits of the photos; all of it, or a part that is drawn."""
+    """A manifest, or a split that is made from a source; all of it, or a part that is drawn."""
 
     name: str
     emphasis: str  # the column that decides
@@ -58,6 +61,17 @@ class Photos:
 
 
 @dataclass(frozen=True)
+class Questions:
+    """POPE's questions: those of a file about the images of a folder, or about so many scenes."""
+
+    file: str | None = None
+    images: str | None = None
+    scenes: int | None = None
+    sampling: Sampling = "adversarial"  # of the questions about scenes
+    prompt: str = "vqa"  # or the plain question, for small models
+
+
+@dataclass(frozen=True)
 class Config:
     """A benchmark: every method with every seed on every split of every model."""
 
@@ -66,6 +80,8 @@ class Config:
     splits: tuple[SplitSpec, ...]
     methods: tuple[MethodSpec, ...]
     photos: Photos | None = None
+    questions: Questions | None = None
+    objects: str | None = None  # a folder of photos with COCO's outlines
     regions: str = "slico:64"
     fill: str = "black"
     resize: Resize = "own"
@@ -98,15 +114,19 @@ def config(table: Mapping[str, Any], name: str = "run") -> Config:
     methods = tuple(_method(entry, seeds) for entry in given.list("methods"))
     models = tuple(_model(entry) for entry in given.list("models"))
     photos = given.table("photos")
+    questions = given.table("questions")
+    made = [name for source, names in SOURCES.items() if source in table for name in names]
     splits = given.table("splits")
     if splits is None:
-        splits = {name: {} for name in NAMES} if photos is not None else {}
+        splits = {name: {} for name in made}
     checked = Config(
         out=Path(given.text("out", f"runs/{name}")),
         models=models,
-        splits=tuple(_split(name, entry, photos is not None) for name, entry in splits.items()),
+        splits=tuple(_split(name, entry, made) for name, entry in splits.items()),
         methods=methods,
         photos=None if photos is None else _photos(photos),
+        questions=None if questions is None else _questions(questions),
+        objects=given.text("objects", None),
         regions=given.text("regions", Config.regions),
         fill=given.text("fill", Config.fill),
         resize=given.one_of("resize", Config.resize, get_args(Resize)),
@@ -115,7 +135,10 @@ def config(table: Mapping[str, Any], name: str = "run") -> Config:
         together=given.whole("together", Config.together, 1),
     )
     if not checked.splits:
-        raise WhymaskError("the configuration names nothing to explain: give it [photos], or [splits] with manifests.")
+        raise WhymaskError(
+            "the configuration names nothing to explain: give it [photos], [questions], objects, or [splits] with "
+            "manifests."
+        )
     for kind, specs in (("models", models), ("methods", methods)):
         names = [spec.name for spec in specs]
         twice = next((name for name in names if names.count(name) > 1), None)
@@ -197,15 +220,28 @@ def _method(entry: Any, seeds: tuple[int, ...]) -> MethodSpec:
     return MethodSpec(given.text("name", given.text("method")), recipe, given.whole_numbers("seeds", seeds))
 
 
-def _split(name: str, entry: Any, photos: bool) -> SplitSpec:
+def _split(name: str, entry: Any, made: Collection[str]) -> SplitSpec:
     given = Reader(entry, f"the split {name!r}", SplitSpec)
     manifest = given.text("manifest", None)
-    if manifest is None and name not in NAMES:
-        raise WhymaskError(f"the split {name!r} needs a manifest; only {', '.join(NAMES)} are made from photos.")
-    if manifest is None and not photos:
-        raise WhymaskError(f"the split {name!r} needs [photos], or a manifest.")
+    if manifest is None and name not in made:
+        source = next((source for source, names in SOURCES.items() if name in names), None)
+        raise WhymaskError(f"the split {name!r} needs {f'{source!r} or ' if source else ''}a manifest.")
     usual = "high" if name.lower().startswith(("repair", "repope")) else "ins"
     return SplitSpec(name, given.one_of("emphasis", usual, EMPHASES), manifest, given.whole("draw", None, 1))
+
+
+def _questions(entry: Mapping[str, Any]) -> Questions:
+    given = Reader(entry, "[questions]", Questions)
+    made = Questions(
+        given.text("file", None),
+        given.text("images", None),
+        given.whole("scenes", None, 1),
+        given.one_of("sampling", Questions.sampling, get_args(Sampling)),
+        given.one_of("prompt", Questions.prompt, PROMPTS),
+    )
+    if (made.file is None) == (made.scenes is None) or (made.file is None) != (made.images is None):
+        raise WhymaskError("[questions] needs a file and the folder of its images, or a number of scenes.")
+    return made
 
 
 def _photos(entry: Mapping[str, Any]) -> Photos:

@@ -1,4 +1,4 @@
-"""Lists of what to explain: one JSON object a line with image, target, id and, where one is asked, question."""
+"""Lists of what to explain: one JSON object a line with image, target, id, question and mask; most may be left out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from whymask.errors import WhymaskError, unknown
 from whymask.files import atomic
 
-FIELDS = ("id", "image", "target", "question")
+FIELDS = ("id", "image", "target", "question", "mask")
 
 
 @dataclass(frozen=True)
@@ -25,14 +25,15 @@ class Sample:
     image: str  # a path, or another name images have ("scene:12")
     target: int | str | None = None  # the model's own answer where it is None
     question: str | None = None
+    mask: str | None = None  # a picture as large as the image: what is not black is the object
 
     def digest(self) -> str | None:
-        """Tells samples apart by content: the image's bytes, the target and the question; None without the image."""
+        """Tells samples apart by content: image, target, question and mask; None without one of the files."""
         try:
-            content = self.image.encode() if _named(self.image) else Path(self.image).read_bytes()
+            files = [_content(name) for name in (self.image, self.mask) if name is not None]
         except OSError:
             return None
-        told = json.dumps([hashlib.sha256(content).hexdigest(), self.target, self.question])
+        told = json.dumps([files[0], self.target, self.question, *files[1:]])
         return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 
@@ -60,8 +61,9 @@ def write_manifest(path: Path, samples: Iterable[Sample]) -> Path:
     """A file that `read_manifest` reads, with images relative to its folder."""
     lines = []
     for sample in samples:
-        image = sample.image if _named(sample.image) else Path(relpath(sample.image, path.parent)).as_posix()
-        entry = {"id": sample.id, "image": image, "target": sample.target, "question": sample.question}
+        image = _placed(sample.image, path.parent)
+        mask = None if sample.mask is None else _placed(sample.mask, path.parent)
+        entry = {"id": sample.id, "image": image, "target": sample.target, "question": sample.question, "mask": mask}
         lines.append(json.dumps({name: value for name, value in entry.items() if value is not None}) + "\n")
     with atomic(path) as file:
         file.write("".join(lines).encode())
@@ -81,6 +83,7 @@ def _sample(line: str, where: str, folder: Path) -> Sample:
     for name, kinds, wanted in (
         ("target", int | str, "text or a number"),
         ("question", str, "text"),
+        ("mask", str, "text"),
         ("id", int | str, "text"),
     ):
         value: Any = entry.get(name)
@@ -92,7 +95,17 @@ def _sample(line: str, where: str, folder: Path) -> Sample:
         image if _named(image) else str(folder / image),
         entry.get("target"),
         entry.get("question"),
+        str(folder / entry["mask"]) if entry.get("mask") else None,
     )
+
+
+def _content(image: str) -> str:
+    return hashlib.sha256(image.encode() if _named(image) else Path(image).read_bytes()).hexdigest()
+
+
+def _placed(image: str, folder: Path) -> str:
+    """As it is named in a file in this folder."""
+    return image if _named(image) else Path(relpath(image, folder)).as_posix()
 
 
 def _named(image: str) -> bool:

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from whymask.case import Case, responder
+from whymask.answers import mistake, yes_or_no
+from whymask.case import Case, prefixes, responder
 from whymask.memory import PeakMemory
-from whymask.objective import Oracle
+from whymask.objective import Bools, Oracle, pack
+from whymask.repairing import outcome, replies
 from whymask.search import Recipe, Search, drive
 from whymask.search.driver import Part, SearchResult
 from whymask.search.protocol import completed
@@ -69,11 +71,32 @@ def numbers(case: Case, found: SearchResult) -> dict[str, Any]:
         order = found.order.tolist()
         curves = case.replay(order)
         ends = {"full": float(curves.insertion[-1]), "blank": float(curves.deletion[-1])}
-        return {**counted, **curves.summary(), **ends, "replay": curves.forwards, "order": order, "mask": mask}
+        told = {**curves.summary(), **ends, "replay": curves.forwards, "order": order, "mask": mask}
+        return {**counted, **told, **repair(case, prefixes(order))}
     kept = np.isin(np.arange(case.partition.n), mask)
     ((score, removed, full, blank),), _ = case.ask(np.array([kept, ~kept, kept | True, kept & False]))
     scores = {"score": float(score), "removed_score": float(removed), "full": float(full), "blank": float(blank)}
-    return {**counted, **scores, "area": float(case.partition.areas[mask].sum()), "mask": mask}
+    area = float(case.partition.areas[mask].sum())
+    return {**counted, **scores, "area": area, "mask": mask, **repair(case, kept[None])}
+
+
+def repair(case: Case, rows: Bools) -> dict[str, Any]:
+    """What becomes of a wrong answer when only these regions (B, n), a mask or the prefixes of an ordering, are kept.
+
+    Nothing where the answer is right, unknown, or of another kind than a class, a yes or a no.
+    """
+    target = case.bound.target
+    whole = np.ones((1, case.partition.n), dtype=bool)
+    top = case.tops.get(pack(whole)[0])
+    word = yes_or_no(target.label) is not None and target.label.isalpha()
+    if top is None or (top == target.index if target.index >= 0 else not word):
+        return {}
+    ((given, right),) = replies(case, whole)
+    if right:
+        return {}
+    tried = outcome(case, rows)
+    told = {"given": given, "mistake": mistake(given, target.label), "repaired": tried.repaired}
+    return {**told, "removed": tried.removed, "kept": tried.kept}
 
 
 class Shares:

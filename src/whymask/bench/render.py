@@ -9,13 +9,22 @@ from dataclasses import dataclass
 from io import StringIO
 from typing import Any
 
-from whymask.bench.table import COLUMNS, COST, CURVES, MASKS, PROFILE, Cell, Column, Line, Table
+from whymask.bench.table import COLUMNS, COST, CURVES, MASKS, OBJECTS, PROFILE, REPAIRS, Cell, Column, Line, Table
 
 DASH = "—"
 STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
 LEGEND = (
     "Means over samples with bootstrap 95 % intervals. @30 and @50 are the highest score up to that area, MEC counts "
     f"distinct masked images, {DASH} is what a method does not have; the bold column decides."
+)
+MENDED = (
+    "Of wrong answers: Repair Rate is the share that the mask, or a prefix of the ordering, mends, failed counts the "
+    "rest, AMCR is the mean of the smallest area whose removal mends (1 where none does), CSR@10 the share where that "
+    "is at most 10 %."
+)
+SHOWN = (
+    "On object is the share of the mask, or of the first regions of an ordering (as many as masks usually have), that "
+    "lies on the true objects; object area, their share of the image, is what chance would give."
 )
 PAIRED = "Differences to {against} on the same samples; {stars} by a paired sign-flip test."
 
@@ -67,7 +76,7 @@ def as_csv(table: Table) -> str:
         for column, cell in line.cells.items():
             gap = line.differences.get(column)
             paired = ["", "", "", ""] if gap is None else [gap.mean, gap.low, gap.high, gap.p]
-            about = [*line.row.names, len(line.samples), line.failed, column]
+            about = [*line.row.names, cell.samples, line.failed, column]
             out.writerow([*about, cell.mean, cell.low, cell.high, *paired])
     return text.getvalue()
 
@@ -109,7 +118,7 @@ def _grids(table: Table, profile: bool) -> list[Grid]:
             cells = [(f"{line.row.method}{uneven}{failed}", False)]
             for name, column in shown.items():
                 cell = line.cells.get(name)
-                cells.append((_mean(cell, column), name == emphasis and line is best))
+                cells.append((_mean(cell, column, line), name == emphasis and line is best))
             body.append(cells)
         header = [("method", False), *((column.name, name == emphasis) for name, column in shown.items())]
         grids.append(Grid(title, header, body))
@@ -128,7 +137,7 @@ def _grids(table: Table, profile: bool) -> list[Grid]:
 
 def _columns(block: list[Line], profile: bool) -> dict[str, Column]:
     """Those that at least one line has."""
-    groups = (CURVES, MASKS, COST, PROFILE) if profile else (CURVES, MASKS, COST)
+    groups = (CURVES, MASKS, OBJECTS, REPAIRS, COST, *((PROFILE,) if profile else ()))
     names = [name for group in groups for name in group]
     return {name: COLUMNS[name] for name in names if any(name in line.cells for line in block)}
 
@@ -145,11 +154,12 @@ def _count(block: list[Line]) -> str:
     return f"{' to '.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} samples{several}"
 
 
-def _mean(cell: Cell | None, column: Column) -> str:
+def _mean(cell: Cell | None, column: Column, line: Line) -> str:
     if cell is None:
         return DASH
     d = column.digits
-    return f"{cell.mean:.{d}f} [{cell.low:.{d}f}, {cell.high:.{d}f}]"
+    some = f" of {cell.samples}" if cell.samples < len(line.samples) else ""
+    return f"{cell.mean:z.{d}f} [{cell.low:z.{d}f}, {cell.high:.{d}f}]{some}"
 
 
 def _gap(cell: Cell | None, column: Column) -> str:
@@ -158,12 +168,16 @@ def _gap(cell: Cell | None, column: Column) -> str:
     d = column.digits
     assert cell.p is not None
     stars = next((f" {mark}" for limit, mark in STARS if cell.p < limit), "")
-    return f"{cell.mean:+.{d}f} [{cell.low:+.{d}f}, {cell.high:+.{d}f}]{stars}"
+    return f"{cell.mean:+z.{d}f} [{cell.low:+z.{d}f}, {cell.high:+z.{d}f}]{stars}"
 
 
 def _notes(table: Table) -> list[str]:
     stars = ", ".join(f"{mark} p < {limit}" for limit, mark in reversed(STARS))
     notes = [LEGEND, *([PAIRED.format(against=table.against, stars=stars)] if table.against else [])]
+    if any("repaired" in line.cells for line in table.lines):
+        notes.append(MENDED)
+    if any("on_object" in line.cells for line in table.lines):
+        notes.append(SHOWN)
     failed = sum(line.failed for line in table.lines)
     if failed:
         notes.append(f"{failed} results failed and are in no mean.")

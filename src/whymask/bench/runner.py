@@ -6,27 +6,23 @@ import re
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from whymask.api import sized
-from whymask.bench.config import EMPHASES, Config, MethodSpec, ModelSpec, SplitSpec
+from whymask.bench.cluster import Workers, connected
+from whymask.bench.config import Config, ModelSpec
 from whymask.bench.imagenet import labelled
-from whymask.bench.manifest import Sample, read_manifest, write_manifest
-from whymask.bench.measure import Outcome, measure
-from whymask.bench.records import Row, Store, digest
-from whymask.bench.splits import build, draw
-from whymask.case import Case, versions
-from whymask.errors import WhymaskError
+from whymask.bench.manifest import read_manifest, write_manifest
+from whymask.bench.objects import samples
+from whymask.bench.questions import to_ask
+from whymask.bench.records import Row, Store
+from whymask.bench.worker import Plan, Work, Worker, load_model
 from whymask.files import writable
-from whymask.models import Model, load
-from whymask.search import Recipe
-from whymask.search.recipes import plain
-
-SCHEMA = 1  # of the records: a change in what the numbers mean
+from whymask.models import Model
 
 
 @dataclass
@@ -42,42 +38,12 @@ class Summary:
         return f"{self.done} of {self.total} results are there{failed}"
 
 
-@dataclass(frozen=True)
-class Work:
-    """Samples that are searched together, and the rows they belong to."""
-
-    samples: list[tuple[Sample, str]]  # with their digests
-    rows: list[tuple[Row, Recipe, tuple[int, ...]]]
-
-    @property
-    def name(self) -> str:
-        """The same for every process that would do this work."""
-        return digest([self.rows[0][0].names[:2], [sample.id for sample, _ in self.samples]])
-
-    @property
-    def items(self) -> Iterator[tuple[Row, Recipe, int, Sample, str]]:
-        """Every result: row, recipe, seed, sample and the result's key."""
-        for row, recipe, seeds in self.rows:
-            for seed in seeds:
-                for sample, content in self.samples:
-                    yield row, recipe, seed, sample, row.key(content, seed)
-
-
-def load_model(spec: ModelSpec) -> Model:
-    """The model of a configuration, or one sentence why it cannot be had."""
-    try:
-        return load(spec.id, **spec.options)
-    except WhymaskError:
-        raise
-    except Exception as error:
-        raise WhymaskError(f"the model {spec.id} cannot be loaded: {type(error).__name__}: {error}.") from error
-
-
 def run(
     config: Config,
     *,
     shard: tuple[int, int] = (0, 1),
     load: Callable[[ModelSpec], Model] = load_model,
+    ray: str | None = None,
     quiet: bool = False,
 ) -> Summary:
     """Compute what has no record yet; what failed before is tried again.
@@ -86,142 +52,54 @@ def run(
         config: see `read_config`.
         shard: (i, n) for the samples i, i + n, i + 2 n, ...
         load: makes the models; for those that have no id.
+        ray: the address of a Ray that computes instead of this process, or "auto".
         quiet: no progress on stderr.
     """
     writable(config.out)
     store, summary = Store(config.out), Summary()
     listed = {split.name: read_manifest(split.manifest) for split in config.splits if split.manifest}
+    if config.objects:
+        listed = {"objects": samples(config.objects, config.out / "objects"), **listed}
     photos = labelled(config.photos.source) if config.photos else []
+    asked = to_ask(config.questions) if config.questions else []
     try:
-        for spec in config.models:
-            model = load(spec)
-            _run_model(config, spec, model, _samples(config, model, listed, photos), shard, store, summary, quiet)
+        with nullcontext() if ray is None else connected(ray):
+            for spec in config.models:
+                worker = Worker(config, spec, load)
+                with nullcontext(worker) if ray is None else Workers(worker) as workers:
+                    _run_model(config, spec, workers, workers.plan(listed, photos, asked), shard, store, summary, quiet)
     finally:
         store.close()
     return summary
 
 
-def _samples(
-    config: Config, model: Model, listed: dict[str, list[Sample]], photos: list[Sample]
-) -> dict[str, list[Sample]]:
-    """The samples of every split, by what this model answers."""
-    made = None
-    if config.photos and any(split.name not in listed for split in config.splits):
-        wanted = config.photos
-        made = build(photos, model, config.out / "splits", correct=wanted.correct, wrong=wanted.wrong,
-                     seed=wanted.seed, resize=config.resize)  # fmt: skip
-    chosen = {}
-    for split in config.splits:
-        samples = listed[split.name] if split.name in listed else made[split.name] if made else []
-        chosen[split.name] = samples if split.draw is None else draw(samples, split.draw)
-    return chosen
-
-
 def _run_model(
     config: Config,
     spec: ModelSpec,
-    model: Model,
-    samples: dict[str, list[Sample]],
+    workers: Worker | Workers,
+    planned: Plan,
     shard: tuple[int, int],
     store: Store,
     summary: Summary,
     quiet: bool,
 ) -> None:
     work: list[Work] = []
-    for split in config.splits:
-        name = re.sub(r"[^\w.+-]+", "_", f"{spec.name}-{split.name}")
-        write_manifest(config.out / "manifests" / f"{name}.jsonl", samples[split.name])
-        rows = []
-        for method in config.methods:
-            recipe = sized(method.recipe, model)
-            rows.append((_row(config, spec, model, split, method, recipe), recipe, method.seeds))
+    for split, (listed, rows) in planned.items():
+        name = re.sub(r"[^\w.+-]+", "_", f"{spec.name}-{split}")
+        write_manifest(config.out / "manifests" / f"{name}.jsonl", listed)
         store.declare([row for row, _, _ in rows])
-        own = [
-            (sample, sample.digest() or f"no image {sample.id}") for sample in samples[split.name][shard[0] :: shard[1]]
-        ]
+        own = [(sample, sample.digest() or f"no image {sample.id}") for sample in listed[shard[0] :: shard[1]]]
         work += [Work(own[i : i + config.together], rows) for i in range(0, len(own), config.together)]
     items = [item for one in work for item in one.items]
     with Progress(spec.name, items, store, quiet) as progress:
-        waiting = deque((one, False) for one in work)
-        while waiting:
-            one, wait = waiting.popleft()
-            if all(key in store.records for *_, key in one.items):
-                continue
-            with store.claim(one.name, wait) as free:
-                if free:
-                    store.refresh()
-                    _compute(config, model, one, store, progress)
-                else:  # another process has it: look again when nothing else is left
-                    waiting.append((one, True))
+        for record in workers.results(deque((one, False) for one in work), store):
+            store.append(record)
+            progress.tell(store.rows[record["row"]], record)
     summary.total += len(items)
     summary.done += sum(key in store.records for *_, key in items)
     for row, _, _, sample, key in items:
         if key in store.errors:
             summary.failed.append(f"{sample.id}, {row.method}: {store.errors[key]['error']}")
-
-
-def _row(config: Config, spec: ModelSpec, model: Model, split: SplitSpec, method: MethodSpec, recipe: Recipe) -> Row:
-    parameters = recipe.method.parameters | dict(recipe.params)
-    settings = {
-        "schema": SCHEMA,
-        "model": {"id": spec.id, **spec.options, **model.settings, "fingerprint": model.fingerprint},
-        "method": recipe.name,
-        "parameters": {name: plain(value) for name, value in parameters.items()},
-        "budget": config.budget,
-        **config.case,
-        "versions": versions(),
-    }
-    return Row(
-        spec.name,
-        split.name,
-        method.name,
-        settings,
-        emphasis=EMPHASES[split.emphasis],
-        returns=recipe.method.returns,
-        needs=recipe.method.needs,
-        place=(config.models.index(spec), config.splits.index(split), config.methods.index(method)),
-    )
-
-
-def _compute(config: Config, model: Model, work: Work, store: Store, progress: Progress) -> None:
-    """Bind the samples once, then run every method and seed that has no record."""
-    bound: dict[str, Case | Exception] = {}
-
-    def case(sample: Sample) -> Case | Exception:
-        if sample.id not in bound:
-            try:
-                bound[sample.id] = Case.of(
-                    sample.image, model, target=sample.target, question=sample.question, **config.case
-                )
-            except Exception as error:
-                bound[sample.id] = error
-        return bound[sample.id]
-
-    for row, recipe, seeds in work.rows:
-        for seed in seeds:
-            keys = {s.id: key for s, content in work.samples if (key := row.key(content, seed)) not in store.records}
-            pending = [sample for sample, _ in work.samples if sample.id in keys]
-            for sample, outcome in _outcomes([(s, case(s)) for s in pending], recipe, seed, config.budget):
-                about = {"key": keys[sample.id], "row": row.hash, "sample": sample.id, "seed": seed}
-                if isinstance(outcome, Exception):
-                    kind = "" if isinstance(outcome, WhymaskError) else f"{type(outcome).__name__}: "
-                    record = {**about, "error": f"{kind}{outcome}"}
-                else:
-                    record = {**about, **outcome}
-                store.append(record)
-                progress.tell(row, record)
-
-
-def _outcomes(
-    pairs: Sequence[tuple[Sample, Case | Exception]], recipe: Recipe, seed: int, budget: int | None
-) -> Iterator[tuple[Sample, Outcome]]:
-    ready = [(sample, case) for sample, case in pairs if isinstance(case, Case)]
-    for sample, case in pairs:
-        if isinstance(case, Exception):
-            yield sample, case
-    if ready:
-        for number, outcome in measure([case for _, case in ready], recipe, seed, budget):
-            yield ready[number][0], outcome
 
 
 class Progress:
@@ -235,7 +113,7 @@ class Progress:
         every = 0.2 if sys.stderr.isatty() else 30
         self.bar = tqdm(total=len(items), initial=done, unit="sample", desc=name, disable=quiet, mininterval=every)
         self.start, self.forwards, self.failed = time.perf_counter(), 0, 0
-        self.row, self.values = "", list[float]()
+        self.values: dict[str, list[float]] = {}  # by row
 
     def __enter__(self) -> Progress:
         return self
@@ -245,15 +123,16 @@ class Progress:
 
     def tell(self, row: Row, record: dict[str, Any]) -> None:
         """One more result, or failure."""
-        if row.hash != self.row:
-            self.row, self.values = row.hash, []
+        values = self.values.setdefault(row.hash, [])
         if "error" in record:
             self.failed += 1
         else:
             self.forwards += record["mec"] + record.get("replay", 0)
-            self.values.append(record[row.emphasis if row.returns == "ordering" else "score"])
+            shown = record.get(row.emphasis, record.get("score"))
+            if shown is not None:
+                values.append(shown)
         speed = self.forwards / (time.perf_counter() - self.start)
-        mean = f"{np.mean(self.values):.3f}" if self.values else "—"
+        mean = f"{np.mean(values):.3f}" if values else "—"
         failed = f", {self.failed} failed" if self.failed else ""
         self.bar.set_postfix_str(f"{speed:.0f} forwards/s, {row.split} {row.method} {mean}{failed}", refresh=False)
         self.bar.update()

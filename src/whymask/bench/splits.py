@@ -6,16 +6,17 @@ photos, the truth explained.
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from whymask.bench.manifest import Sample
+from whymask.bench.records import digest
 from whymask.errors import WhymaskError
 from whymask.files import atomic
 from whymask.imaging import Resize
@@ -24,6 +25,8 @@ from whymask.models.base import Model
 
 CORRECT, WRONG = 5000, 2000
 NAMES = ("correct", "cause", "repair")
+ASKED = ("pope", "repope")
+SOURCES = {"photos": NAMES, "questions": ASKED, "objects": ("objects",)}  # what splits are made from
 
 
 @dataclass(frozen=True)
@@ -63,14 +66,7 @@ def build(
     """
     about = [model.name, model.fingerprint, sorted(model.settings.items()), resize, correct, wrong, seed]
     known = [[sample.id, sample.image, sample.target] for sample in samples]
-    name = hashlib.sha256(json.dumps([about, known]).encode()).hexdigest()[:16]
-    file = cache / f"{name}.json"
-    if file.is_file():
-        answers = json.loads(file.read_text(encoding="utf-8"))
-    else:
-        answers = _answers(samples, model, correct, wrong, seed, resize)
-        with atomic(file) as out:
-            out.write(json.dumps(answers).encode())
+    answers = remembered(cache, [about, known], lambda: _answers(samples, model, correct, wrong, seed, resize))
     right = [samples[i] for i, answer in answers if answer == samples[i].target]
     mistaken = [(samples[i], answer) for i, answer in answers if answer != samples[i].target]
     return Splits(
@@ -78,6 +74,17 @@ def build(
         [replace(sample, target=answer) for sample, answer in mistaken[:wrong]],
         [sample for sample, _ in mistaken[:wrong]],
     )
+
+
+def remembered(folder: Path, about: Any, find: Callable[[], Any]) -> Any:
+    """What a model answered, kept in a folder under the name of all it depends on."""
+    file = folder / f"{digest(about)}.json"
+    if file.is_file():
+        return json.loads(file.read_text(encoding="utf-8"))
+    found = find()
+    with atomic(file) as out:
+        out.write(json.dumps(found).encode())
+    return found
 
 
 def draw(samples: Sequence[Sample], count: int, seed: int = 0) -> list[Sample]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from whymask.bench.records import Record, Row, Store, digest
 from whymask.bench.stats import intervals, p_values
 from whymask.errors import WhymaskError, unknown
+from whymask.metrics.repair import small
 from whymask.objective import Floats
 
 
@@ -21,6 +24,7 @@ class Column:
     name: str
     digits: int = 3
     higher: bool = True  # is better
+    total: bool = False  # the sum over samples instead of the mean
 
 
 CURVES = {
@@ -31,13 +35,26 @@ CURVES = {
     "high": Column("High"),
 }
 MASKS = {"score": Column("Score"), "area": Column("Area", higher=False)}
+OBJECTS = {  # where their masks are known
+    "on_object": Column("on object"),
+    "covered": Column("object covered"),
+    "object": Column("object area"),
+}
+REPAIRS = {  # of wrong answers
+    "repaired": Column("Repair Rate"),
+    "false_yes": Column("false yes"),
+    "false_no": Column("false no"),
+    "unrepaired": Column("failed", 0, higher=False, total=True),
+    "removed": Column("AMCR", higher=False),
+    "csr@10": Column("CSR@10"),
+}
 COST = {"mec": Column("MEC", 0, higher=False)}
 PROFILE = {
     "seconds": Column("s", 2, higher=False),
     "forwards/s": Column("forwards/s", 0),
     "memory": Column("GiB", 2, higher=False),
 }
-COLUMNS = {**CURVES, **MASKS, **COST, **PROFILE}
+COLUMNS = {**CURVES, **MASKS, **OBJECTS, **REPAIRS, **COST, **PROFILE}
 
 
 @dataclass(frozen=True)
@@ -47,6 +64,7 @@ class Cell:
     mean: float
     low: float
     high: float
+    samples: int
     p: float | None = None  # of a difference
 
 
@@ -58,7 +76,7 @@ class Line:
     samples: tuple[str, ...]
     seeds: tuple[int, ...]
     failed: int  # results that are missing because of an error
-    values: dict[str, Floats] = field(repr=False)  # by column, one mean over the seeds per sample
+    values: dict[str, Floats] = field(repr=False)  # by column, a mean over the seeds per sample; NaN where it has none
     masks: dict[str, tuple[int, ...]] = field(repr=False)  # by sample, of its first seed
     cells: dict[str, Cell] = field(default_factory=dict)
     differences: dict[str, Cell] = field(default_factory=dict)
@@ -102,32 +120,46 @@ def table(runs: Sequence[str | Path], against: str | None = None, methods: Seque
     return made
 
 
-def collect(runs: Sequence[str | Path]) -> list[Line]:
-    """The rows of runs in their configurations' order, without intervals."""
-    rows: dict[str, Row] = {}
-    records: dict[str, Record] = {}
-    errors: dict[str, Record] = {}
+@dataclass(frozen=True)
+class Found:
+    """Everything in the folders of runs: rows by hash, results and failures by key."""
+
+    rows: dict[str, Row]
+    records: dict[str, Record]
+    errors: dict[str, Record]  # where there is no result
+
+
+def read(runs: Sequence[str | Path]) -> Found:
+    """What several runs, or the shards of one, hold together."""
+    found = Found({}, {}, {})
     for folder in map(Path, runs):
         if not (folder / "rows").is_dir():
             raise WhymaskError(f"{folder} holds no records; name the folder of a 'whymask bench run'.")
         store = Store(folder)
         for row in sorted(store.rows.values(), key=lambda row: row.place):
-            twin = next((r for r in rows.values() if r.names == row.names and r.hash != row.hash), None)
+            twin = next((r for r in found.rows.values() if r.names == row.names and r.hash != row.hash), None)
             if twin:
                 raise WhymaskError(f"two runs have a row {row.method!r} ({row.model}, {row.split}) that differs.")
-            rows.setdefault(row.hash, row)
-        records |= store.records
-        errors |= store.errors
-    by_row: dict[str, list[Record]] = {name: [] for name in rows}
-    for record in records.values():
-        by_row[record["row"]].append(record)
-    failed: dict[str, set[tuple[str, int]]] = {name: set() for name in rows}
-    for record in errors.values():
-        failed[record["row"]].add((record["sample"], record["seed"]))
-    lines = [_line(row, by_row[row.hash], failed[row.hash]) for row in rows.values()]
-    if not any(line.samples for line in lines):
+            found.rows.setdefault(row.hash, row)
+        found.records.update(store.records)
+        found.errors.update(store.errors)
+    for key in found.records:
+        found.errors.pop(key, None)
+    if not found.records:
         raise WhymaskError("there is no result yet.")
-    return lines
+    return found
+
+
+def collect(runs: Sequence[str | Path]) -> list[Line]:
+    """The rows of runs in their configurations' order, without intervals."""
+    found = read(runs)
+    by_row: dict[str, list[Record]] = {name: [] for name in found.rows}
+    for record in found.records.values():
+        by_row[record["row"]].append(record)
+    failed: dict[str, set[tuple[str, int]]] = {name: set() for name in found.rows}
+    for record in found.errors.values():
+        failed[record["row"]].add((record["sample"], record["seed"]))
+    return [_line(row, by_row[row.hash], failed[row.hash]) for row in found.rows.values()]
 
 
 def _line(row: Row, records: list[Record], failed: set[tuple[str, int]]) -> Line:
@@ -147,13 +179,13 @@ def _line(row: Row, records: list[Record], failed: set[tuple[str, int]]) -> Line
         samples,
         tuple(sorted({record["seed"] for record in records})),
         sum(seed not in results.get(sample, {}) for sample, seed in failed),
-        {name: np.array(v, dtype=np.float64) for name, v in columns.items() if v and None not in v},
+        {name: v for name, numbers in columns.items() if not np.isnan(v := np.array(numbers, dtype=np.float64)).all()},
         {s: tuple(results[s][min(results[s])].get("mask", ())) for s in samples},
     )
 
 
 def _value(records: Iterable[Record], column: str) -> float | None:
-    """The mean over the seeds of one sample; None where the method has no such number."""
+    """The mean over the seeds of one sample; None where it has no such number."""
     values = [_number(record, column) for record in records]
     known = [value for value in values if value is not None]
     return float(np.mean(known)) if len(known) == len(values) else None
@@ -164,6 +196,12 @@ def _number(record: Record, column: str) -> float | None:
         return record["mec"] / record["seconds"] if record["seconds"] and record["mec"] else None
     if column == "memory":
         return record["peak_memory"] / 2**30 if "peak_memory" in record else None
+    if column in ("false_yes", "false_no"):
+        return record["repaired"] if record.get("mistake") == column else None
+    if column == "unrepaired":
+        return 1 - record["repaired"] if "repaired" in record else None
+    if column == "csr@10":
+        return None if record.get("removed") is None else small(record["removed"])
     return record.get(column)
 
 
@@ -174,21 +212,29 @@ def _told(line: Line) -> list[tuple[str, list[float]]]:
 def _fill(block: list[Line], other: Line | None) -> None:
     """Means, differences and their intervals; what belongs to the same samples is resampled together."""
     wanted: dict[tuple[str, ...], list[tuple[Line, str, Floats, bool]]] = {}
+
+    def add(line: Line, name: str, samples: NDArray[Any], values: Floats, difference: bool) -> None:
+        having = ~np.isnan(values)
+        if having.any():
+            entry = (line, name, values[having], difference)
+            wanted.setdefault(tuple(samples[having].tolist()), []).append(entry)
+
     for line in block:
         for name, values in line.values.items():
             if name == "mec" and line.row.needs == "gradients" and not values.any():
                 continue  # it goes backward, and its forwards are not counted
-            wanted.setdefault(line.samples, []).append((line, name, values, False))
-            if other is not None and other is not line and name in other.values and name not in PROFILE:
+            add(line, name, np.array(line.samples), values, False)
+            compared = name not in PROFILE and name != "object"  # which is the sample's and not the method's
+            if compared and other is not None and other is not line and name in other.values:
                 shared, mine, theirs = np.intersect1d(line.samples, other.samples, return_indices=True)
-                if len(shared):
-                    gap = values[mine] - other.values[name][theirs]
-                    wanted.setdefault(tuple(shared.tolist()), []).append((line, name, gap, True))
+                add(line, name, shared, values[mine] - other.values[name][theirs], True)
     for group in wanted.values():
         matrix = np.stack([values for *_, values, _ in group], axis=1)
         low, high = intervals(matrix)
         paired = [i for i, (*_, difference) in enumerate(group) if difference]
         p = dict(zip(paired, p_values(matrix[:, paired]), strict=True)) if paired else {}
         for i, (line, name, values, difference) in enumerate(group):
-            cell = Cell(float(values.mean()), float(low[i]), float(high[i]), float(p[i]) if difference else None)
+            scale = len(values) if COLUMNS[name].total else 1
+            mean, least, most = (float(scale * value) for value in (values.mean(), low[i], high[i]))
+            cell = Cell(mean, least, most, len(values), float(p[i]) if difference else None)
             (line.differences if difference else line.cells)[name] = cell

@@ -27,6 +27,7 @@ class Outcome:
     removed: float | None = None  # minimal correction region, where all prefixes of an ordering were asked about
     mec: int | None = None  # distinct masked images the search asked for
     mistake: Mistake | None = None
+    kept: float | None = None  # area of the mask, or of the shortest prefix that repairs
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,11 @@ def correction_region(areas: ArrayLike, right: ArrayLike) -> float:
     return float(1 - kept[good].max(initial=0.0))
 
 
+def small(removed: float) -> bool:
+    """Whether a correction region counts for CSR@10."""
+    return removed <= SMALL + ROUNDING
+
+
 def repairs(outcomes: Sequence[Outcome], mistake: Mistake | None = None) -> Repairs:
     """Sum up outcomes; only those of one kind of mistake where that is named.
 
@@ -93,6 +99,6 @@ def repairs(outcomes: Sequence[Outcome], mistake: Mistake | None = None) -> Repa
         total=len(some),
         repaired=sum(outcome.repaired for outcome in some),
         amcr=float(np.mean(removed)) if ordered else None,
-        csr=float(np.mean(np.array(removed) <= SMALL + ROUNDING)) if ordered else None,
+        csr=float(np.mean([small(one) for one in removed])) if ordered else None,
         mec=float(np.mean(costs)) if costs else None,
     )

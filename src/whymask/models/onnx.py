@@ -58,6 +58,7 @@ class OnnxClassifier(Classifier):
             raise WhymaskError(f"onnxruntime cannot run on the device {device!r} here.")
         content = path.read_bytes()
         session = runtime.SessionOptions()
+        session.intra_op_num_threads = torch.get_num_threads()  # one setting for both
         # Threads that spin while they wait would take the cores from composing the next batch.
         session.add_session_config_entry("session.intra_op.allow_spinning", "0")
         try:

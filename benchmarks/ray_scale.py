@@ -1,0 +1,83 @@
+"""How a run scales on Ray: one process with one thread, one with all threads, and one Ray worker per CPU.
+
+Every row explains the same scenes, and their records are compared. Rounds are interleaved, since other programs share
+the machine. Times are of the whole run: loading the model and, with Ray, starting the workers is in them, starting Ray
+is not.
+Run: python benchmarks/ray_scale.py
+"""
+
+import argparse
+import os
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+import ray
+import torch
+
+from whymask.bench.config import config
+from whymask.bench.manifest import Sample, write_manifest
+from whymask.bench.records import Store
+from whymask.bench.runner import run
+
+CPUS = len(os.sched_getaffinity(0))
+ROWS = {
+    "one process, one thread": (1, None),
+    f"one process, {CPUS} threads": (CPUS, None),
+    f"Ray, {CPUS} workers with one thread each": (1, "auto"),
+}
+
+
+def measured(folder: Path, row: str, options: argparse.Namespace) -> tuple[float, dict[str, dict]]:
+    """Seconds of a run, and its records by key."""
+    threads, address = ROWS[row]
+    torch.set_num_threads(threads)
+    out = folder / f"{time.time_ns()}"
+    wanted = config({
+        "out": str(out),
+        "models": [options.model],
+        "methods": [options.method],
+        "splits": {"scenes": {"manifest": str(folder / "scenes.jsonl")}},
+        "together": 2,
+        "batch_size": 16,
+    })  # fmt: skip
+    start = time.perf_counter()
+    run(wanted, ray=address, quiet=True)
+    return time.perf_counter() - start, Store(out).records
+
+
+def difference(one: dict[str, dict], other: dict[str, dict]) -> float:
+    """The largest difference of a score between records of the same results with the same masks."""
+    assert one.keys() == other.keys()
+    assert all(record["mask"] == other[key]["mask"] for key, record in one.items())
+    return max(abs(record["score"] - other[key]["score"]) for key, record in one.items())
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--model", default="efficientnet-lite0")
+    parser.add_argument("--method", default="trace")
+    parser.add_argument("--count", type=int, default=64, help="scenes")
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    ray.init(num_cpus=CPUS, log_to_driver=False, logging_level="error")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_manifest(folder / "scenes.jsonl", [Sample(str(i), f"scene:{i}") for i in range(options.count)])
+        seconds: dict[str, list[float]] = {row: [] for row in ROWS}
+        records = {}
+        for _ in range(options.rounds):
+            for row in ROWS:
+                spent, records[row] = measured(folder, row, options)
+                seconds[row].append(spent)
+        first = next(iter(ROWS))
+        print(f"{options.model}, {options.method}, {options.count} scenes, median of {options.rounds} rounds\n")
+        print("| run | s | samples/s | times the first row, by round | largest difference of a score |")
+        print("|---" * 5 + "|")
+        for row, spent in seconds.items():
+            ratios = [a / b for a, b in zip(seconds[first], spent, strict=True)]
+            told = f"{median(ratios):.2f} ({min(ratios):.2f} ... {max(ratios):.2f})"
+            gap = difference(records[first], records[row])
+            print(f"| {row} | {median(spent):.1f} | {options.count / median(spent):.2f} | {told} | {gap:.1g} |")
+    ray.shutdown()

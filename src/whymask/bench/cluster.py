@@ -1,0 +1,185 @@
+"""Workers on Ray: every GPU, or every CPU slot, is an actor that holds the model and pulls samples.
+
+This process hands out the work and gets the records as they come; what a lost worker has not sent is done by another.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from socket import create_connection
+from typing import Any
+
+from whymask.bench.config import ModelSpec
+from whymask.bench.manifest import Sample
+from whymask.bench.questions import Asked
+from whymask.bench.records import Record, Store
+from whymask.bench.worker import Plan, Waiting, Work, Worker
+from whymask.errors import WhymaskError
+from whymask.models import Model
+from whymask.models.packages import optional
+
+TRIES = 2  # workers that a sample alone may cost
+
+
+@contextmanager
+def connected(address: str) -> Iterator[None]:
+    """In touch with the Ray at an address; "auto" takes one that runs here, else starts one of this machine alone."""
+    ray = optional("ray")
+    if ray is None:
+        raise WhymaskError("--ray needs Ray: pip install 'whymask[ray]'.")
+    if ray.is_initialized():  # by the caller, who will end it
+        yield
+        return
+    host, _, port = address.rpartition("//")[2].rpartition(":")
+    try:
+        if port.isdecimal():  # Ray itself would try for minutes
+            create_connection((host, int(port)), timeout=10).close()
+        ray.init(None if address == "auto" else address, log_to_driver=False, logging_level="error")
+    except (OSError, ValueError) as error:
+        raise WhymaskError(f"there is no Ray at {address!r}: {str(error).splitlines()[0]}.") from None
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+@dataclass
+class Job:
+    """What an actor does: it loads its model, or computes a piece of work that is claimed until it is done."""
+
+    actor: Any
+    work: Work | None = None
+    claim: ExitStack = field(default_factory=ExitStack)
+
+
+class Workers:
+    """Does what a worker does, on as many actors as the cluster has room for."""
+
+    def __init__(self, worker: Worker) -> None:
+        ray: Any = optional("ray")
+        self.ray, self.name = ray, worker.spec.name
+        kind = "GPU" if str(worker.spec.options.get("device")).startswith("cuda") else "CPU"
+        self.slots = int(ray.cluster_resources().get(kind, 0))
+        if not self.slots:
+            raise WhymaskError(f"{self.name} needs a {kind}, and this Ray has none.")
+        load = partial(_load, load=worker.load, folder=Path.cwd(), threads=1 if kind == "CPU" else None)
+        actor = ray.remote(**{f"num_{kind.lower()}s": 1})(Worker)
+        self._start = partial(actor.remote, worker.config, worker.spec, load)
+        self.idle: list[Any] = []
+        self.jobs: dict[Any, Job] = {}  # by what tells of them
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        for job in self.jobs.values():
+            job.claim.close()
+        for actor in [*self.idle, *(job.actor for job in self.jobs.values())]:
+            self.ray.kill(actor)
+
+    def plan(self, listed: Mapping[str, list[Sample]], photos: list[Sample], asked: Asked) -> Plan:
+        """As `Worker.plan`, by the first actor."""
+        actor = self._start()
+        self.idle.append(actor)
+        try:
+            planned: Plan = self._told(actor.plan.remote(listed, photos, asked))
+        except self.ray.exceptions.RayActorError:
+            raise self._died_early() from None
+        return planned
+
+    def results(self, waiting: Waiting, store: Store) -> Iterator[Record]:
+        """As `Worker.results`; the records of several pieces of work come as they are found."""
+        lost: Counter[str] = Counter()
+        for _ in range(1, min(self.slots, sum(bool(work.missing(store)) for work, _ in waiting))):
+            self._add()
+        while True:
+            self._hand_out(waiting, store)
+            if not waiting and not self._at_work():
+                return
+            (told,), _ = self.ray.wait(list(self.jobs), num_returns=1)
+            job = self.jobs[told]
+            try:
+                if job.work is not None:
+                    yield self._told(next(told))
+                    continue
+                self._told(told)
+            except StopIteration:
+                pass
+            except self.ray.exceptions.RayActorError:
+                del self.jobs[told]
+                job.claim.close()
+                if job.work is None:
+                    raise self._died_early() from None
+                self._add()
+                yield from _again(job.work, waiting, store, lost)
+                continue
+            del self.jobs[told]
+            job.claim.close()
+            self.idle.append(job.actor)
+
+    def _add(self) -> None:
+        """One more actor; it gets work once it has its model, so that none waits for room in the cluster."""
+        actor = self._start()
+        self.jobs[actor.ready.remote()] = Job(actor)
+
+    def _at_work(self) -> bool:
+        return any(job.work for job in self.jobs.values())
+
+    def _hand_out(self, waiting: Waiting, store: Store) -> None:
+        while waiting and self.idle:
+            if waiting[0][1] and self._at_work():
+                return  # other processes have what is left: our own work first
+            work, wait = waiting.popleft()
+            if not work.missing(store):
+                continue
+            claim = ExitStack()
+            if claim.enter_context(store.claim(work.name, wait)):
+                store.refresh()
+                actor = self.idle.pop()
+                stream = actor.compute.options(num_returns="streaming").remote(work, work.missing(store))
+                self.jobs[stream] = Job(actor, work, claim)
+            else:
+                waiting.append((work, True))
+
+    def _told(self, reference: Any) -> Any:
+        try:
+            return self.ray.get(reference)
+        except self.ray.exceptions.RayTaskError as error:
+            if isinstance(error.cause, WhymaskError):
+                raise WhymaskError(str(error.cause)) from None
+            raise
+
+    def _died_early(self) -> WhymaskError:
+        return WhymaskError(f"a Ray worker died while it loaded {self.name}; is there memory for one on every slot?")
+
+
+def _again(work: Work, waiting: Waiting, store: Store, lost: Counter[str]) -> Iterator[Record]:
+    """What a lost worker has left goes to others, sample by sample; one that costs several workers is given up."""
+    if len(work.samples) > 1:
+        waiting.extendleft((Work([sample], work.rows), False) for sample in work.samples)
+        return
+    lost[work.name] += 1
+    if lost[work.name] < TRIES:
+        waiting.appendleft((work, False))
+        return
+    missing = work.missing(store)
+    for row, _, seed, sample, key in work.items:
+        if key in missing:
+            about = {"key": key, "row": row.hash, "sample": sample.id, "seed": seed}
+            yield {**about, "error": f"the worker died {TRIES} times on this sample alone"}
+
+
+def _load(spec: ModelSpec, load: Callable[[ModelSpec], Model], folder: Path, threads: int | None) -> Model:
+    """Where an actor runs, paths mean what they mean here."""
+    os.chdir(folder)
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)
+    return load(spec)

@@ -1,0 +1,33 @@
+"""All records of runs as one Parquet file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from whymask.bench.table import read
+from whymask.errors import WhymaskError
+from whymask.files import atomic
+from whymask.models.packages import optional
+
+
+def export(runs: Sequence[str | Path], out: Path) -> int:
+    """Write a line per result and failure: what was measured, the row's names and its settings (as JSON).
+
+    Returns how many there are. Numbers that a method does not have are null, and so is the error of a result.
+    """
+    pyarrow, parquet = optional("pyarrow"), optional("pyarrow.parquet")
+    if pyarrow is None or parquet is None:
+        raise WhymaskError("Parquet files need pyarrow: pip install 'whymask[parquet]'.")
+    found = read(runs)
+    lines: list[dict[str, Any]] = []
+    for record in [*found.records.values(), *found.errors.values()]:
+        row = found.rows[record["row"]]
+        names = dict(zip(("model", "split", "method"), row.names, strict=True))
+        lines.append({**names, **record, "settings": json.dumps(row.settings, sort_keys=True)})
+    columns = dict.fromkeys(name for line in lines for name in line)
+    with atomic(out) as file:
+        parquet.write_table(pyarrow.table({name: [line.get(name) for line in lines] for name in columns}), file)
+    return len(lines)

@@ -1,0 +1,104 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter, deque
+
+import pytest
+
+from whymask.bench.cluster import _again
+from whymask.bench.config import config
+from whymask.bench.manifest import Sample
+from whymask.bench.records import Store
+from whymask.bench.runner import run
+from whymask.bench.worker import Work
+from whymask.models.packages import optional
+
+from bench.made_up import ordering, row
+from bench.toy import finish, lines, lines_so_far, photos, results, start, table, toml
+
+# Two slots, whatever the machine has.
+MAIN = """
+import ray
+from whymask.cli import main
+
+ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error")
+main()
+"""
+# Leaves a file with its threads, named by its process, and begins when there are two of them.
+TOY = """
+import os
+import time
+from pathlib import Path
+
+import torch
+
+
+def load(workers):
+    def score(images):
+        Path(workers, str(os.getpid())).write_text(str(torch.get_num_threads()))
+        while len(os.listdir(workers)) < 2:
+            time.sleep(0.01)
+        time.sleep(0.02)
+        return images.mean(axis=(1, 2, 3)) / 255
+
+    return score
+"""
+
+
+@pytest.mark.skipif(optional("ray") is None, reason="ray is not installed")
+def test_a_killed_worker_changes_nothing(tmp_path, monkeypatch):
+    photos(tmp_path, 24)
+    workers = tmp_path / "workers"
+    workers.mkdir()
+    (tmp_path / "toy.py").write_text(TOY)
+    models = [{"id": "toy.py:load", "name": "toy", "options": {"workers": str(workers)}}]  # relative to where it runs
+    given = table(tmp_path, models=models, seeds=[0])
+    words = ["bench", "run", toml(tmp_path / "bench.toml", given), "--ray", "auto", "--quiet"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", MAIN, *map(str, words)], stdout=-1, stderr=-1, text=True, cwd=tmp_path
+    )
+    while process.poll() is None and not lines_so_far(tmp_path / "run"):
+        time.sleep(0.01)
+    victim = next(workers.iterdir())
+    os.kill(int(victim.name), signal.SIGKILL)
+    assert len(lines_so_far(tmp_path / "run")) < 24  # there was work for both, so the victim had some
+    code, out, err = finish(process)
+    assert (code, err) == (0, "")
+    assert out.splitlines()[-1] == f"48 of 48 results are there in {tmp_path}/run."  # after what Ray says of the victim
+    assert {file.read_text() for file in workers.iterdir()} == {"1"}
+    assert len({record["key"] for record in lines(tmp_path / "run")}) == len(lines(tmp_path / "run")) == 48
+    (records,) = (tmp_path / "run").glob("records-*.jsonl")
+    assert records.name.startswith(f"records-{process.pid}-")
+    monkeypatch.chdir(tmp_path)
+    run(config({**given, "out": str(tmp_path / "alone")}), quiet=True)
+    assert results(tmp_path / "run") == results(tmp_path / "alone")
+
+
+def test_a_sample_that_costs_workers_is_given_up(tmp_path):
+    store, one = Store(tmp_path), row("greedy")
+    work = Work([(Sample(name, f"{name}.png"), name) for name in "ab"], [(one, None, (0, 1))])
+    waiting, lost = deque(), Counter()
+    assert list(_again(work, waiting, store, lost)) == []
+    alone = [work for work, _ in waiting]
+    assert [[sample.id for sample, _ in work.samples] for work in alone] == [["b"], ["a"]]
+    waiting.clear()
+    store.declare([one])
+    store.append({"key": one.key("a", 0), "row": one.hash, "sample": "a", "seed": 0, **ordering(0.5)})
+    assert list(_again(alone[1], waiting, store, lost)) == []
+    assert [work for work, _ in waiting] == [alone[1]]
+    (told,) = _again(alone[1], waiting, store, lost)  # what it had found stays
+    assert told == {
+        "key": one.key("a", 1), "row": one.hash, "sample": "a", "seed": 1,
+        "error": "the worker died 2 times on this sample alone",
+    }  # fmt: skip
+
+
+def test_without_ray_one_sentence(place):
+    (place / "ray.py").write_text("raise ImportError")
+    path = os.pathsep.join([str(place), os.environ.get("PYTHONPATH", "")])
+    command = start(
+        "run", toml(place / "b.toml", table(place)), "--ray", "auto", env={**os.environ, "PYTHONPATH": path}
+    )
+    assert finish(command) == (2, "", "whymask: --ray needs Ray: pip install 'whymask[ray]'.\n")
