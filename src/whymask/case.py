@@ -46,7 +46,9 @@ class Case:
     settings: dict[str, Any]  # resize, fill: what else the provenance tells
     known: dict[bytes, float] = field(default_factory=dict)
     tops: dict[bytes, int] = field(default_factory=dict)  # the answer the model would give, where it tells
-    before_batch: Callable[[], None] | None = None  # what it raises ends a search or a replay between two batches, forward or backward
+    before_batch: Callable[[], None] | None = (
+        None  # what it raises ends a search or a replay between two batches, forward or backward
+    )
 
     @classmethod
     def of(

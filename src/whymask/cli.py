@@ -198,16 +198,21 @@ def serve(
     """Explain images in a browser, on a page that this machine serves."""
     from functools import partial
 
-    from whymask.models import MODELS, load
+    from whymask.models import MODELS, find, load
     from whymask.serve import serve as run
 
     options = _values("--model-option", model_option or []) | ({} if device is None else {"device": device})
     names = model or [name for name, entry in MODELS.items() if entry.installed]
     if not names:
         raise WhymaskError("no model is installed: pip install 'whymask[lite]', or name one with --model.")
+    entries = {name: find(name)[0] for name in names}
+    for name, entry in entries.items():
+        if not entry.installed:
+            raise WhymaskError(f"{name} needs more packages: {entry.install}.")
     run(
         {name: partial(load, name, **options) for name in names},
         out,
+        abilities={name: entry.can for name, entry in entries.items()},
         host=host,
         port=port,
         allow_hosts=allow_host or (),
@@ -281,8 +286,7 @@ def models(as_json: Json = False) -> None:
         print(json.dumps({"models": rows}, indent=2))
         return
     for entry in entries:
-        source = f"'whymask[{entry.extra}]'" if entry.extra else " ".join(entry.needs)
-        state = "installed" if entry.installed else f"pip install {source}"
+        state = "installed" if entry.installed else entry.install
         print(f"{entry.name:20} {entry.summary} ({state})")
 
 
