@@ -66,6 +66,16 @@ class Repair(EvidenceMask):
         own |= {name: tuple(header[name]) for name in ("order", "right")}
         return cls(**vars(EvidenceMask._restore(header, common)), **own)
 
+    @property
+    def remarks(self) -> list[str]:
+        """Sentences about what was found, besides its numbers."""
+        told = ["Repaired." if self.repaired else "Not repaired."]
+        if self.order:
+            count = sum(self.right)
+            longest = f"; the longest removes {self.removed:.1%} of the area" if count else ""
+            told.append(f"{count} of {self.n} prefixes give {self.target.label!r}{longest}.")
+        return [*told, *super().remarks]
+
     def __str__(self) -> str:
         question, wanted = self.provenance.get("question"), repr(self.target.label)
         who = "The model" if question is None else f"Asked {question!r}, the model"
@@ -75,9 +85,4 @@ class Repair(EvidenceMask):
             f"{self.score:.2f}, against {self.scene.full_score:.2f} on the whole image and "
             f"{self.scene.blank_score:.2f} on an empty one."
         )
-        verdict = "Repaired." if self.repaired else "Not repaired."
-        if self.order:
-            count = sum(self.right)
-            verdict += f" {count} of {self.n} prefixes give {wanted}"
-            verdict += f"; the longest removes {self.removed:.1%} of the area." if count else "."
-        return f"{who} says {self.given!r} ({self.given_score:.2f}). {shown} {verdict} {self._cost()}"
+        return f"{who} says {self.given!r} ({self.given_score:.2f}). {shown} {self._end()}"
