@@ -27,7 +27,8 @@ class Repair(EvidenceMask):
     answer: str  # the answer to the image that keeps only the regions
     repaired: bool
     order: tuple[int, ...] = ()  # all regions, where a full search ordered them
-    right: tuple[bool, ...] = ()  # whether the prefix of 1 ... n regions of that order is answered as wanted
+    scores: tuple[float, ...] = ()  # of the wanted answer, on the prefix of 1 ... n regions of that order
+    right: tuple[bool, ...] = ()  # whether that prefix is answered as wanted
 
     kind: ClassVar[str] = "repair"
 
@@ -56,6 +57,7 @@ class Repair(EvidenceMask):
             "answer": self.answer,
             "repaired": self.repaired,
             "order": list(self.order),
+            "scores": list(self.scores),
             "right": list(self.right),
             "removed": self.removed,
         }
@@ -63,7 +65,7 @@ class Repair(EvidenceMask):
     @classmethod
     def _restore(cls, header: dict[str, Any], common: dict[str, Any]) -> Repair:
         own: dict[str, Any] = {name: header[name] for name in ("given", "given_score", "answer", "repaired")}
-        own |= {name: tuple(header[name]) for name in ("order", "right")}
+        own |= {name: tuple(header[name]) for name in ("order", "scores", "right")}
         return cls(**vars(EvidenceMask._restore(header, common)), **own)
 
     @property
