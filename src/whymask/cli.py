@@ -141,20 +141,40 @@ def explain(
 
 @app.command()
 def report(
-    results: Annotated[list[Path], typer.Argument(help="Saved results (.npz); each gets a tab.", show_default=False)],
+    results: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Saved results (.npz), each gets a tab; or folders of 'whymask bench run'.", show_default=False
+        ),
+    ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path("report.html"),
 ) -> None:
-    """Write an interactive page about saved results: one file that needs nothing else."""
+    """Write a page about saved results, or about benchmark runs: one file that needs nothing else."""
     from whymask.files import atomic
+
+    folders = [path.is_dir() for path in results]
+    if any(folders) and not all(folders):
+        raise WhymaskError("a report is about saved results or about folders of runs, not about both.")
+    content = _runs_page(results) if all(folders) else _results_page(results)
+    with atomic(out) as file:
+        file.write(content.encode())
+    print(f"Report: {out}")
+
+
+def _runs_page(runs: list[Path]) -> str:
+    from whymask.views.bench import bench_report
+
+    return bench_report(runs)
+
+
+def _results_page(results: list[Path]) -> str:
     from whymask.results import Explanation
     from whymask.views.report import report as page
 
     explanations = [_replayed(Explanation.load(path), path) for path in results]
     methods = [str(explanation.provenance["method"]) for explanation in explanations]
     names = methods if len(set(methods)) == len(methods) else [path.stem for path in results]
-    with atomic(out) as file:
-        file.write(page(explanations, names).encode())
-    print(f"Report: {out}")
+    return page(explanations, names)
 
 
 def _replayed(explanation: Any, path: Path) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from collections import deque
@@ -15,7 +14,7 @@ import numpy as np
 from whymask.api import recipe_for
 from whymask.bench.config import EMPHASES, Config, MethodSpec, ModelSpec, SplitSpec
 from whymask.bench.imagenet import labelled
-from whymask.bench.manifest import Sample, read_manifest, write_manifest
+from whymask.bench.manifest import Sample, manifest_of, read_manifest, write_manifest
 from whymask.bench.measure import Outcome, measure
 from whymask.bench.records import Row, Store, digest
 from whymask.bench.splits import build, draw
@@ -129,8 +128,7 @@ def _run_model(
 ) -> None:
     work: list[Work] = []
     for split in config.splits:
-        name = re.sub(r"[^\w.+-]+", "_", f"{spec.name}-{split.name}")
-        write_manifest(config.out / "manifests" / f"{name}.jsonl", samples[split.name])
+        write_manifest(manifest_of(config.out, spec.name, split.name), samples[split.name])
         rows = []
         for method in config.methods:
             recipe = recipe_for(model, method.recipe)
