@@ -201,7 +201,7 @@ def test_other_masks_are_a_click_away(opened):
     assert scores(tab) == [f"{other.score:.2f}", f"{other.removed_score:.2f}"]
     np.testing.assert_array_equal(shown(tab, 0), np.where(other.mask[..., None], other.scene.canvas, other.scene.fill))
     assert f"keep {other.score:.2f}" in tab.locator(".wm-head").inner_text()
-    tab.get_by_text("Regions of the mask").click()
+    tab.get_by_text("Regions of the masks").click()
     rows = tab.locator("details[open] tbody tr")
     rows.first.wait_for()
     told = {row.locator("td").first.inner_text(): row.locator("td").last.inner_text() for row in rows.all()}

@@ -68,6 +68,7 @@ whymask.folds = function folds(view) {
   const image = { suff: "kept", necc: "removed" };
   const stages = Object.entries(entry.ledger.stages).flatMap(([stage, sides]) =>
     Object.entries(sides).map(([side, { mec, nominal }]) => [stage, image[side], mec, nominal]));
+  const held = view.ordered ? "Every region" : `Regions of the mask${view.masks.length > 1 ? "s" : ""}`;
   const sum = ["search in all", "", entry.ledger.mec, entry.ledger.nominal];
   const replayed = curves ? [["replay", "", curves.forwards, ""]] : [];
   const cost = table(["stage", "image", "forwards", "without a cache"], [...stages, sum, ...replayed]);
@@ -75,7 +76,7 @@ whymask.folds = function folds(view) {
   const time = seconds ? el("p", { class: "wm-small" }, `${seconds.toFixed(1)} s for the search.`) : null;
   return [
     fold("Numbers", table(["measure", "value"], rounded)),
-    fold(view.ordered ? "Every region" : "Regions of the mask", () => whymask.regionTable(view)),
+    fold(held, () => whymask.regionTable(view)),
     fold("What it cost", cost, time),
     fold("How to get this again", table(["setting", "value"], whymask.flat(entry.provenance))),
   ];
