@@ -125,7 +125,7 @@ def test_methods_side_by_side(tmp_path):
     for axes, fixed in zip(panels, repairs, strict=True):
         method, kept, said = axes.get_title().split("\n")
         assert method == fixed.provenance["method"]
-        assert kept == f"{len(fixed.regions)} regions, {fixed.area:.0%}"
+        assert kept == f"{len(fixed.regions)} of 4 regions, {fixed.area:.0%}"
         assert said == f'says "No" ({fixed.score:.2f})'
         np.testing.assert_array_equal(np.asarray(axes.get_images()[0].get_array())[..., 0] > 0, fixed.mask)
     lines = curves.get_lines()

@@ -16,6 +16,7 @@ from whymask.models.packages import optional
 Ability = Literal["gradients", "class", "clip", "question"]
 """Has gradients; tells classes apart; is a CLIP of transformers; answers questions."""
 CLASSIFIER: tuple[Ability, ...] = ("gradients", "class")
+MULTIMODAL: tuple[Ability, ...] = ("gradients", "question")
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def _lite(number: int, pixels: int, parameters: str) -> Entry:
 
 def _tiny(family: str, architecture: str) -> Entry:
     summary = f"small {architecture} that knows the project's scenes (scene:12), 4 M parameters: question="
-    return Entry(f"tiny-{family}", summary, "whymask.models.tiny", ("transformers",), "hf")
+    return Entry(f"tiny-{family}", summary, "whymask.models.tiny", ("transformers",), "hf", MULTIMODAL)
 
 
 MODELS = {
@@ -67,9 +68,9 @@ FAMILIES = {
         Entry("NAME/OF-CLIP", "CLIP of transformers (openai/clip-vit-large-patch14, ...) or a folder",
               "whymask.models.clip", ("transformers",), "hf", (*CLASSIFIER, "clip")),
         Entry("NAME/OF-QWEN2.5-VL", "multimodal model of transformers (Qwen/Qwen2.5-VL-3B-Instruct, ...) or a folder: "
-              "question=", "whymask.models.qwen2_5_vl", ("transformers",), "hf", ("gradients", "question")),
+              "question=", "whymask.models.qwen2_5_vl", ("transformers",), "hf", MULTIMODAL),
         Entry("NAME/OF-LLAVA-1.5", "multimodal model of transformers (llava-hf/llava-1.5-7b-hf, ...) or a folder: "
-              "question=", "whymask.models.llava", ("transformers",), "hf", ("gradients", "question")),
+              "question=", "whymask.models.llava", ("transformers",), "hf", MULTIMODAL),
         Entry("clip:ARCH/WEIGHTS", "CLIP of open_clip (clip:RN101/openai, ...)", "whymask.models.clip", ("open_clip",),
               can=CLASSIFIER),
         Entry("torchvision:NAME", "torchvision classifier with its default weights", "whymask.models.zoo",

@@ -68,7 +68,9 @@ def repair_panel(repairs: Sequence[Repair]) -> Figure:
     for axes, repair, (colour, line) in zip(tops[1:], repairs, cycle(LINES), strict=False):
         method = str(repair.provenance["method"])
         _show_kept(axes, repair)
-        axes.set_title(f"{method}\n{len(repair.regions)} regions, {repair.area:.0%}\n{_verdict(repair, 18)}")
+        axes.set_title(
+            f"{method}\n{len(repair.regions)} of {repair.n} regions, {repair.area:.0%}\n{_verdict(repair, 18)}"
+        )
         if repair.order:
             areas = np.cumsum(scene.partition.areas[list(repair.order)])
             x, y = np.append(0, areas), np.append(scene.blank_score, repair.scores)
