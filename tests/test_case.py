@@ -96,3 +96,26 @@ def test_before_batch_ends_a_search_between_two_batches():
     with pytest.raises(KeyError, match="stopped"):
         case.search(Recipe("greedy"))
     assert len(sent) == 3
+
+
+@pytest.mark.parametrize("method", ["igos++", "integrated-gradients", "asn"])
+def test_before_batch_ends_a_method_that_goes_backward_too(method):
+    model = quadrants()
+    case = Case.of(lit(0), model, regions="grid:4x4")
+    ran = []
+    hook = model.module.register_forward_hook(lambda *_: ran.append(1))
+    asked = []
+
+    def stop_at_the_second():
+        asked.append(len(ran))
+        if len(asked) == 2:
+            raise KeyError("stopped")
+
+    case.before_batch = stop_at_the_second
+    try:
+        with pytest.raises(KeyError, match="stopped"):
+            case.search(Recipe(method))
+    finally:
+        hook.remove()
+    assert asked == [0, 1]
+    assert len(ran) == 1

@@ -273,27 +273,35 @@ def test_an_ordering_without_a_replay_is_replayed_for_its_report(tmp_path):
     [
         (["report", "missing.npz"], "there is no file missing.npz"),
         (["report", "text.npz"], "text.npz is not a saved explanation"),
+        (["report", "text.npz", "."], "about saved results or about folders of runs"),
+        (["report", "."], "holds no records"),
         (["serve", "--port", "70000"], "cannot listen on 127.0.0.1, port 70000"),
         (["serve", "--host", "192.0.2.1", "--port", "0"], "cannot listen on 192.0.2.1"),
         (["serve", "--out", "text.npz/x"], "cannot write"),
+        (["serve", "--model", "efficientnet-light0"], "did you mean 'efficientnet-lite0'"),
+        (["serve", "--model", "mine.py:load"], "there is no file mine.py"),
     ],
 )
 def test_mistakes_of_views(tmp_path, monkeypatch, arguments, words):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "text.npz").write_text("just text")
-    answer = whymask_command(*arguments, *(["--model", "any"] if arguments[0] == "serve" else []))
+    named = arguments[0] != "serve" or "--model" in arguments
+    answer = whymask_command(*arguments, *([] if named else ["--model", MODEL]))
     assert answer.returncode == 2
     assert words in answer.stderr
     assert len(answer.stderr.splitlines()) == 1
 
 
+MODEL = "http://127.0.0.1:9/"  # nobody asks it anything
+
+
 def test_serve_and_interrupt(tmp_path):
-    command = [sys.executable, "-m", "whymask", "serve", "--model", "any", "--port", "0", "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "whymask", "serve", "--model", MODEL, "--port", "0", "--out", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         told = process.stdout.readline()
         url = told.split()[1]
         with urlopen(f"{url}/api/options") as answer:
-            assert json.load(answer)["models"] == ["any"]
+            assert json.load(answer)["models"] == [MODEL]
         process.send_signal(signal.SIGINT)
         _, stderr = process.communicate(timeout=60)
     assert told == f"Serving {url} (Ctrl-C ends it).\n"

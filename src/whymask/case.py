@@ -6,7 +6,7 @@ import hashlib
 import platform
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -46,7 +46,9 @@ class Case:
     settings: dict[str, Any]  # resize, fill: what else the provenance tells
     known: dict[bytes, float] = field(default_factory=dict)
     tops: dict[bytes, int] = field(default_factory=dict)  # the answer the model would give, where it tells
-    before_batch: Callable[[], None] | None = None  # what it raises ends a search or a replay between two batches
+    before_batch: Callable[[], None] | None = (
+        None  # what it raises ends a search or a replay between two batches, forward or backward
+    )
 
     @classmethod
     def of(
@@ -86,7 +88,13 @@ class Case:
         if offer is None:
             raise forward_only(self.model.name)
         image: Differentiable = offer(self.bound)
-        return image
+
+        def read(inputs: Any) -> Any:
+            if self.before_batch:
+                self.before_batch()
+            return image.read(inputs)
+
+        return replace(image, read=read)
 
     def ask(self, rows: Bools, objective: Objective = SUFFICIENCY) -> tuple[Floats, int]:
         """Responses (sides, B) outside a search, and how many images had to be sent for them."""

@@ -160,20 +160,40 @@ def explain(
 @app.command()
 @_interruptible
 def report(
-    results: Annotated[list[Path], typer.Argument(help="Saved results (.npz); each gets a tab.", show_default=False)],
+    results: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Saved results (.npz), each gets a tab; or folders of 'whymask bench run'.", show_default=False
+        ),
+    ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path("report.html"),
 ) -> None:
-    """Write an interactive page about saved results: one file that needs nothing else."""
+    """Write a page about saved results, or about benchmark runs: one file that needs nothing else."""
     from whymask.files import atomic
+
+    folders = [path.is_dir() for path in results]
+    if any(folders) and not all(folders):
+        raise WhymaskError("a report is about saved results or about folders of runs, not about both.")
+    content = _runs_page(results) if all(folders) else _results_page(results)
+    with atomic(out) as file:
+        file.write(content.encode())
+    print(f"Report: {out}")
+
+
+def _runs_page(runs: list[Path]) -> str:
+    from whymask.views.bench import bench_report
+
+    return bench_report(runs)
+
+
+def _results_page(results: list[Path]) -> str:
     from whymask.results import Explanation
     from whymask.views.report import report as page
 
     explanations = [_replayed(Explanation.load(path), path) for path in results]
     methods = [str(explanation.provenance["method"]) for explanation in explanations]
     names = methods if len(set(methods)) == len(methods) else [path.stem for path in results]
-    with atomic(out) as file:
-        file.write(page(explanations, names).encode())
-    print(f"Report: {out}")
+    return page(explanations, names)
 
 
 def _replayed(explanation: Any, path: Path) -> Any:
@@ -217,16 +237,21 @@ def serve(
     """Explain images in a browser, on a page that this machine serves."""
     from functools import partial
 
-    from whymask.models import MODELS, load
+    from whymask.models import MODELS, find, load
     from whymask.serve import serve as run
 
     options = _values("--model-option", model_option or []) | ({} if device is None else {"device": device})
     names = model or [name for name, entry in MODELS.items() if entry.installed]
     if not names:
         raise WhymaskError("no model is installed: pip install 'whymask[lite]', or name one with --model.")
+    entries = {name: find(name)[0] for name in names}
+    for name, entry in entries.items():
+        if not entry.installed:
+            raise WhymaskError(f"{name} needs more packages: {entry.install}.")
     run(
         {name: partial(load, name, **options) for name in names},
         out,
+        abilities={name: entry.can for name, entry in entries.items()},
         host=host,
         port=port,
         allow_hosts=allow_host or (),
@@ -308,8 +333,7 @@ def models(as_json: Json = False) -> None:
         print(json.dumps({"models": rows}, indent=2))
         return
     for entry in entries:
-        source = f"'whymask[{entry.extra}]'" if entry.extra else " ".join(entry.needs)
-        state = "installed" if entry.installed else f"pip install {source}"
+        state = "installed" if entry.installed else entry.install
         print(f"{entry.name:20} {entry.summary} ({state})")
 
 

@@ -27,7 +27,8 @@ class Repair(EvidenceMask):
     answer: str  # the answer to the image that keeps only the regions
     repaired: bool
     order: tuple[int, ...] = ()  # all regions, where a full search ordered them
-    right: tuple[bool, ...] = ()  # whether the prefix of 1 ... n regions of that order is answered as wanted
+    scores: tuple[float, ...] = ()  # of the wanted answer, on the prefix of 1 ... n regions of that order
+    right: tuple[bool, ...] = ()  # whether that prefix is answered as wanted
 
     kind: ClassVar[str] = "repair"
 
@@ -56,6 +57,7 @@ class Repair(EvidenceMask):
             "answer": self.answer,
             "repaired": self.repaired,
             "order": list(self.order),
+            "scores": list(self.scores),
             "right": list(self.right),
             "removed": self.removed,
         }
@@ -63,8 +65,18 @@ class Repair(EvidenceMask):
     @classmethod
     def _restore(cls, header: dict[str, Any], common: dict[str, Any]) -> Repair:
         own: dict[str, Any] = {name: header[name] for name in ("given", "given_score", "answer", "repaired")}
-        own |= {name: tuple(header[name]) for name in ("order", "right")}
+        own |= {name: tuple(header[name]) for name in ("order", "scores", "right")}
         return cls(**vars(EvidenceMask._restore(header, common)), **own)
+
+    @property
+    def remarks(self) -> list[str]:
+        """Sentences about what was found, besides its numbers."""
+        told = ["Repaired." if self.repaired else "Not repaired."]
+        if self.order:
+            count = sum(self.right)
+            longest = f"; the longest removes {self.removed:.1%} of the area" if count else ""
+            told.append(f"{count} of {self.n} prefixes give {self.target.label!r}{longest}.")
+        return [*told, *super().remarks]
 
     def __str__(self) -> str:
         question, wanted = self.provenance.get("question"), repr(self.target.label)
@@ -75,9 +87,4 @@ class Repair(EvidenceMask):
             f"{self.score:.2f}, against {self.scene.full_score:.2f} on the whole image and "
             f"{self.scene.blank_score:.2f} on an empty one."
         )
-        verdict = "Repaired." if self.repaired else "Not repaired."
-        if self.order:
-            count = sum(self.right)
-            verdict += f" {count} of {self.n} prefixes give {wanted}"
-            verdict += f"; the longest removes {self.removed:.1%} of the area." if count else "."
-        return f"{who} says {self.given!r} ({self.given_score:.2f}). {shown} {verdict} {self._cost()}"
+        return f"{who} says {self.given!r} ({self.given_score:.2f}). {shown} {self._end()}"

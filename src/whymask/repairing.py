@@ -111,6 +111,7 @@ def judge(case: Case, found: EvidenceMask | Ordering) -> Repair:
     """What becomes of the answer when only what was found for the wanted one is kept."""
     n, sent = case.partition.n, 0
     order: tuple[int, ...] = ()
+    seen: tuple[float, ...] = ()
     right: tuple[bool, ...] = ()
     ((given, _),) = replies(case, np.ones((1, n), dtype=bool))
     if isinstance(found, EvidenceMask):
@@ -120,7 +121,7 @@ def judge(case: Case, found: EvidenceMask | Ordering) -> Repair:
         rows = prefixes(found.order)
         ((scores,), sent) = case.ask(rows)
         said = replies(case, rows)
-        order, right = found.order, tuple(ok for _, ok in said)
+        order, seen, right = found.order, tuple(scores.tolist()), tuple(ok for _, ok in said)
         best = right.index(True) if any(right) else int(scores.argmax())
         ((removed,),), more = case.ask(~rows[best : best + 1])
         sent += more
@@ -144,6 +145,7 @@ def judge(case: Case, found: EvidenceMask | Ordering) -> Repair:
         answer=answer,
         repaired=repaired,
         order=order,
+        scores=seen,
         right=right,
     )
 

@@ -19,7 +19,7 @@ from whymask.errors import WhymaskError
 from whymask.files import atomic
 from whymask.imaging import Box, Canvas
 from whymask.metrics.curves import Curves
-from whymask.models.base import Target
+from whymask.models.base import SCORE, Target
 from whymask.objective import Bools, Floats, Ledger
 from whymask.partition import Partition
 
@@ -167,9 +167,17 @@ class Explanation(ABC):
             "provenance": dict(self.provenance),
         }
 
+    @property
+    def remarks(self) -> list[str]:
+        """Sentences about what was found, besides its numbers."""
+        early = "ended the search early" if self.ledger.mec else "was too small for the search to begin"
+        return [] if self.complete else [f"The budget {early}."]
+
     def _answer(self) -> str:
         """What the model says, and what was asked about where that is something else."""
         scene, question = self.scene, self.provenance.get("question")
+        if scene.target.label == SCORE:
+            return f"The score of the whole image is {scene.full_score:.2f}."
         label = repr(scene.target.label)
         who = "The model" if question is None else f"Asked {question!r}, the model"
         if scene.prediction == scene.target.label:
@@ -177,13 +185,12 @@ class Explanation(ABC):
         says = "" if scene.prediction is None else f"{who} says {scene.prediction!r}; explained is "
         return f"{says}{label}: it scores {scene.full_score:.2f} on the whole image."
 
-    def _cost(self) -> str:
+    def _end(self) -> str:
+        """What else was found, and what it took."""
         seconds = self.provenance.get("seconds")
         time = "" if seconds is None else f" in {seconds:.1f} s"
-        early = "ended the search early" if self.ledger.mec else "was too small for the search to begin"
-        stopped = "" if self.complete else f" The budget {early}."
         backward = "backward passes and " if self.provenance.get("needs") == "gradients" else ""
-        return f"It took {backward}{self.ledger}{time}.{stopped}"
+        return " ".join([*self.remarks, f"It took {backward}{self.ledger}{time}."])
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,22 +291,28 @@ class EvidenceMask(Explanation):
         others = header.get("alternatives", [])
         return first.with_alternatives([(o["regions"], o["score"], o["removed_score"]) for o in others])
 
+    @property
+    def remarks(self) -> list[str]:
+        """Sentences about what was found, besides its numbers."""
+        told = super().remarks
+        if self.sufficient is False:
+            most = min(self.provenance["parameters"]["k_max"], self.n)
+            told.append(f"No mask of up to {most} regions was found that keeps the {self.goal:.2f} asked for.")
+        elif self.sufficient and self.complete:
+            told.append("No smaller mask was found that is enough.")
+        if self.local_optimum:
+            told.append("No exchange of one region makes it better.")
+        return told
+
     def __str__(self) -> str:
         share = f", {self.share:.0%} of it" if self.share is not None and self.scene.full_score >= 0.05 else ""
         more = "".join(
             f" Another mask ({self._regions(other.regions)}) keeps {other.score:.2f}." for other in self.alternatives
         )
-        if self.sufficient is False:
-            most = min(self.provenance["parameters"]["k_max"], self.n)
-            more += f" No mask of up to {most} regions was found that keeps the {self.goal:.2f} asked for."
-        elif self.sufficient and self.complete:
-            more += " No smaller mask was found that is enough."
-        if self.local_optimum:
-            more += " No exchange of one region makes it better."
         return (
             f"{self._answer()} {len(self.regions)} of {self.n} regions ({self._regions(self.regions)}), "
             f"{self.area:.1%} of what the model sees, keep {self.score:.2f}{share}; "
-            f"everything else scores {self.removed_score:.2f}.{more} {self._cost()}"
+            f"everything else scores {self.removed_score:.2f}.{more} {self._end()}"
         )
 
     def _regions(self, regions: Sequence[int]) -> str:
@@ -343,6 +356,12 @@ class Ordering(Explanation):
         """Whether the method had nothing to tell: its map is the same everywhere, and the regions are in no order."""
         return self.map is not None and bool(self.map.min() == self.map.max())
 
+    @property
+    def remarks(self) -> list[str]:
+        """Sentences about what was found, besides its numbers."""
+        nothing = f"The method's map is the same everywhere: it tells nothing about the {self.n} regions."
+        return [*([nothing] if self.flat else []), *super().remarks]
+
     def figure(self) -> Figure:
         """Every region's rank, the image with only the prefix, without it, and both curves where there is a replay."""
         from whymask.views.figure import ordering_figure
@@ -378,11 +397,8 @@ class Ordering(Explanation):
 
     def __str__(self) -> str:
         first = ", ".join(map(str, self.names(self.order[:8]))) + (", ..." if self.n > 8 else ".")
-        if self.flat:
-            told = f"The method's map is the same everywhere: it tells nothing about the {self.n} regions."
-        else:
-            told = f"Its {self.n} regions, most important first: {first}"
-        return f"{self._answer()} {told} {self._cost()}"
+        order = "" if self.flat else f" Its {self.n} regions, most important first: {first}"
+        return f"{self._answer()}{order} {self._end()}"
 
 
 def _values(header: dict[str, Any]) -> tuple[int, ...] | None:

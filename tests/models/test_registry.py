@@ -4,7 +4,7 @@ import torch
 
 import whymask
 from whymask import WhymaskError
-from whymask.models import FAMILIES, MODELS
+from whymask.models import FAMILIES, MODELS, find
 from whymask.models.packages import optional
 
 from models.tiny import Quadrants, lit
@@ -67,3 +67,18 @@ def test_entries_say_what_they_need():
         assert entry.summary
         assert entry.needs or entry.name == "FILE.py:FUNCTION"
         assert isinstance(entry.installed, bool)
+
+
+@pytest.mark.parametrize(
+    ("name", "entry", "argument"),
+    [
+        ("efficientnet-lite1", "efficientnet-lite1", "efficientnet-lite1"),
+        ("http://127.0.0.1:9/x.onnx?a", "http://...", "http://127.0.0.1:9/x.onnx?a"),
+        ("openai:some/model", "openai:NAME", "some/model"),
+        ("timm:resnet18", "timm:NAME", "timm:resnet18"),
+        ("clip:RN101/openai", "clip:ARCH/WEIGHTS", "clip:RN101/openai"),
+    ],
+)
+def test_ids_belong_to_entries(name, entry, argument):
+    found, given = find(name)
+    assert (found.name, given) == (entry, argument)

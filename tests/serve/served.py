@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-import uvicorn
 
 import whymask
 from whymask.serve.app import create_app
+from whymask.serve.connections import server
 
 
 class Slow:
@@ -38,14 +38,13 @@ def serving(folder, models, **limits):
     """Serve until the end of the block; yields the address and the jobs."""
     app = create_app(models, folder, hosts={"127.0.0.1"}, **limits)
     listening = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1, limit_concurrency=128)
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    running = server(app, log_level="critical")
+    thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     try:
         yield f"http://127.0.0.1:{listening.getsockname()[1]}", app.state.jobs
     finally:
-        server.should_exit = True
+        running.should_exit = True
         thread.join(20)
         listening.close()
         assert not thread.is_alive()

@@ -1,7 +1,11 @@
+import socket
 import time
+from contextlib import ExitStack
 
 import httpx
 import pytest
+
+from whymask.serve.connections import MOST
 
 from serve.served import Slow, photo, serving
 
@@ -63,6 +67,43 @@ def test_only_the_viewer_s_own_files_are_served(client):
     assert page.headers["content-type"] == "text/html; charset=utf-8"
     for header in ("content-security-policy", "x-content-type-options", "referrer-policy"):
         assert header in page.headers
+
+
+def test_idle_connections_keep_nobody_out(client, slow):
+    """More of them than there are places: silent ones, and ones whose headers never end."""
+    name = client.post(SLOW, content=photo()).json()["id"]
+    address = client.base_url.host, client.base_url.port
+    with ExitStack() as opened, client.stream("GET", f"/api/jobs/{name}/events") as events:
+        lines = events.iter_lines()
+        next(lines)
+        idle = [opened.enter_context(socket.create_connection(address)) for _ in range(2 * MOST)]
+        for connection in idle[-MOST:]:
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ")
+        with httpx.Client(base_url=client.base_url) as fresh:
+            assert fresh.get("/").status_code == 200
+        assert idle[0].recv(1) == b""  # the oldest gave way
+        assert any('"running"' in line for line in lines)  # who is being answered did not
+
+
+def test_a_page_can_be_asked_for_by_its_head(client):
+    for path in ("/", "/static/viewer.js"):
+        head, whole = client.head(path), client.get(path)
+        assert (head.status_code, head.content) == (200, b"")
+        assert head.headers["content-length"] == whole.headers["content-length"]
+
+
+def test_methods_are_offered_by_what_a_model_can(tmp_path):
+    abilities = {"forward": (), "classifier": ("gradients", "class"), "talker": ("gradients", "question")}
+    models = dict.fromkeys([*abilities, "own"], Slow().model)
+    with serving(tmp_path, models, abilities=abilities) as (url, _):
+        options = httpx.get(f"{url}/api/options").json()
+    offered = {method["name"]: method["models"] for method in options["methods"]}
+    assert offered["trace"] == offered["rise"] == list(models)
+    assert offered["igos++"] == offered["asn+greedy"] == ["classifier", "talker", "own"]
+    assert offered["grad-cam"] == ["classifier", "own"]
+    assert offered["llava-cam"] == ["talker", "own"]
+    assert offered["grad-eclip"] == ["own"]
+    assert options["asked"] == ["talker", "own"]
 
 
 def test_what_is_not_there_is_a_sentence(client):

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from whymask import METHOD
 from whymask.results import Explanation
 
 from serve.served import Slow, photo, serving
@@ -18,7 +19,8 @@ def slow():
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory, slow):
-    with serving(tmp_path_factory.mktemp("served"), {"slow": slow.model}, waiting=2) as (url, jobs):
+    models, abilities = {"slow": slow.model, "plain": slow.model}, {"plain": ()}
+    with serving(tmp_path_factory.mktemp("served"), models, abilities=abilities, waiting=2) as (url, jobs):
         yield url, jobs
 
 
@@ -65,7 +67,11 @@ def test_upload_progress_result_download(page, server, slow, tmp_path):
     page.wait_for_timeout(300)
     assert page.locator("#viewer[data-ready]").count() or forwards(page) > first  # it goes on
     page.locator("#viewer[data-ready]").wait_for()
-    assert page.get_by_role("heading", name="the score").is_visible()
+    heading = page.get_by_role("heading", name="the score")
+    assert heading.is_visible()
+    assert heading.evaluate("(h) => h === document.activeElement")  # who listens is told where the page is now
+    assert page.title() == "the score · whymask"
+    assert page.locator("#spoken").text_content() == "The result is shown."
     page.get_by_role("slider").fill("16")
     assert page.locator(".wm-count").inner_text() == "16 of 16 regions"
     saved = {}
@@ -153,9 +159,58 @@ def test_every_control_has_a_name_and_a_phone_has_room(page):
     page.get_by_text("More settings").click()
     for name in ("Model", "Method", "Regions", "Masked regions show", "Image is"):
         assert page.get_by_role("combobox", name=name, exact=True).is_visible()
-    for name in ("Target", "Question, for models that answer one"):
+    for name in ("Target", "Question"):
         assert page.get_by_role("textbox", name=name, exact=True).is_visible()
     for name in ("Regions kept, k", "Seed"):
         assert page.get_by_role("spinbutton", name=name, exact=True).is_visible()
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.tagName") != "BODY"
+
+
+def test_only_what_a_model_can_run_is_offered(page):
+    offered = page.locator("[name=method] option")
+    page.locator("[name=method]").select_option("igos++")
+    everything = offered.count()
+    page.locator("[name=model]").select_option("plain")
+    assert page.get_by_role("textbox", name="Question").count() == 0
+    assert "igos++" not in offered.all_inner_texts()
+    assert page.locator("[name=method]").input_value() == METHOD
+    page.locator("[name=model]").select_option("slow")
+    assert offered.count() == everything
+
+
+def test_who_looks_elsewhere_during_a_run_is_left_there(page, server, slow):
+    slow.seconds = 0.02
+    ask(page, photo(seed=1), method="greedy")
+    under_way(page, 272)
+    job = page.url.partition("#")[2]
+    page.get_by_role("link", name="New image").click()
+    page.locator("#ask").wait_for()
+    assert page.title() == "whymask"
+    server[1].jobs[job].watchers += 1  # so that it goes on
+    page.wait_for_function("(id) => fetch(`/api/jobs/${id}`).then((a) => a.json()).then((j) => j.state === 'done')",
+                           arg=job)  # fmt: skip
+    assert page.locator("#ask").is_visible()
+    assert page.locator("#viewer").is_hidden()
+    slow.seconds = 0
+
+
+def test_a_picture_that_does_not_come_is_told_and_the_job_goes_on(page, slow):
+    slow.seconds = 0.02
+    page.route("**/picture", lambda route: route.fulfill(status=500, body="{}"))
+    ask(page, photo(seed=2), method="greedy")
+    assert problem(page) == "The server answered 500."
+    page.locator("#viewer[data-ready]").wait_for()
+    slow.seconds = 0
+
+
+def test_a_file_dropped_beside_the_field_is_taken(page):
+    taken = page.evaluate("""() => {
+      const dropped = new DataTransfer();
+      dropped.items.add(new File(["x"], "beside.png", { type: "image/png" }));
+      const event = new DragEvent("drop", { dataTransfer: dropped, bubbles: true, cancelable: true });
+      document.querySelector("header").dispatchEvent(event);
+      return event.defaultPrevented;
+    }""")
+    assert taken  # else the browser would leave the page for the file
+    assert page.locator("#preview").get_attribute("alt") == "The chosen image, beside.png"

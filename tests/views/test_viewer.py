@@ -10,6 +10,7 @@ from whymask.views.report import report
 
 from models.tiny import lit, quadrants
 
+LINES = "(c) => { const r = document.createRange(); r.selectNodeContents(c); return r.getClientRects().length; }"
 PIXELS = "(c) => [...c.getContext('2d').getImageData(0, 0, c.width, c.height).data]"
 
 
@@ -183,5 +184,84 @@ def test_nothing_is_wider_than_the_screen(opened, results, width):
 
 def test_a_map_that_tells_nothing_is_told(opened, results):
     flat = replace(results[0], map=np.zeros((32, 32)))
-    assert "the order tells nothing" in opened(flat).locator(".wm-head p").inner_text()
-    assert "the order tells nothing" not in opened(results[0]).locator(".wm-head p").inner_text()
+    assert "it tells nothing" in opened(flat).locator(".wm-head p").inner_text()
+    assert "it tells nothing" not in opened(results[0]).locator(".wm-head p").inner_text()
+
+
+def test_other_masks_are_a_click_away(opened):
+    model = quadrants(share=0.5)
+    found = whymask.explain(lit(0, 96), model, regions="grid:4x4", k=2, alternatives=2)
+    assert found.alternatives
+    tab = opened(found)
+    first, second, *_ = tab.get_by_role("group", name="Masks").get_by_role("button").all()
+    assert scores(tab) == [f"{found.score:.2f}", f"{found.removed_score:.2f}"]
+    second.click()
+    other = found.alternatives[0]
+    assert (first.get_attribute("aria-pressed"), second.get_attribute("aria-pressed")) == ("false", "true")
+    assert scores(tab) == [f"{other.score:.2f}", f"{other.removed_score:.2f}"]
+    np.testing.assert_array_equal(shown(tab, 0), np.where(other.mask[..., None], other.scene.canvas, other.scene.fill))
+    assert f"keep {other.score:.2f}" in tab.locator(".wm-head").inner_text()
+    tab.get_by_text("Regions of the masks").click()
+    rows = tab.locator("details[open] tbody tr")
+    rows.first.wait_for()
+    told = {row.locator("td").first.inner_text(): row.locator("td").last.inner_text() for row in rows.all()}
+    masks = [found, *found.alternatives]
+    assert told == {
+        str(region): ", ".join(str(i) for i, mask in enumerate(masks, 1) if region in mask.regions)
+        for region in set().union(*(mask.regions for mask in masks))
+    }
+
+
+def test_the_smallest_mask_shows_its_goal_and_the_other_sizes(opened):
+    found = whymask.explain(lit(0, 96), quadrants(share=0.5), regions="grid:4x4", k="auto")
+    assert len(found.frontier) > 1
+    tab = opened(found)
+    plot = tab.get_by_role("img", name=f"{found.goal:.2f} would be enough")
+    assert plot.locator(".wm-seen").count() == len(found.frontier)
+    sizes = np.array(list(found.frontier))
+    x = np.array([float(dot.get_attribute("cx")) for dot in plot.locator(".wm-seen").all()])
+    y = np.array([float(dot.get_attribute("cy")) for dot in plot.locator(".wm-seen").all()])
+    zero, *_, one = [float(line.get_attribute("y1")) for line in plot.locator(".wm-grid").all()]
+    np.testing.assert_allclose((y - zero) / (one - zero), list(found.frontier.values()), atol=1e-3)
+    np.testing.assert_allclose(np.diff(x) / (x[-1] - x[0]), np.diff(sizes) / (sizes[-1] - sizes[0]), atol=1e-3)
+    goal = float(plot.locator(".wm-goal").get_attribute("y1"))
+    assert (goal - zero) / (one - zero) == pytest.approx(found.goal, abs=1e-3)
+    chosen = float(plot.locator(".wm-chosen").get_attribute("cx"))
+    assert chosen == pytest.approx(x[list(found.frontier).index(len(found.regions))])
+    assert "No smaller mask was found that is enough." in tab.locator(".wm-head").inner_text()
+
+
+def test_the_question_stands_above_its_answer(opened, results):
+    mask = results[1]
+    question = "Is <b>it</b> bright?"
+    tab = opened(replace(mask, provenance={**mask.provenance, "question": question}))
+    assert tab.locator(".wm-question").inner_text() == question
+
+
+def test_a_mask_without_an_order_claims_none(opened, results):
+    tab = opened(results[1])
+    assert "whether it is in the mask" in tab.locator(".wm-readout").inner_text()
+    tab.get_by_text("Regions of the mask").click()
+    assert tab.locator("details[open] th").all_inner_texts() == ["region", "area"]
+
+
+def test_a_function_says_nothing_but_its_score(opened):
+    bright = whymask.wrap(lambda images: images.mean(axis=(1, 2, 3)) / 255, size=32)
+    found = whymask.explain(lit(0), bright, regions="grid:2x2", k=1)
+    tab = opened(found)
+    told = f"The score of the whole image is {found.scene.full_score:.2f}."
+    assert tab.locator(".wm-head p").inner_text().startswith(told)
+    assert str(found).startswith(told)
+
+
+def test_tabs_name_their_panel_from_the_start(opened, results):
+    tab = opened(*results)
+    assert tab.get_by_role("tabpanel", name="greedy").is_visible()
+
+
+def test_words_in_tables_do_not_break_on_a_phone(opened, results):
+    tab = opened(results[0])
+    tab.set_viewport_size({"width": 360, "height": 800})
+    tab.get_by_text("What it cost").click()
+    words = [title for title in tab.locator("details[open] th").all() if " " not in title.inner_text()]
+    assert [word.evaluate(LINES) for word in words] == [1, 1, 1]

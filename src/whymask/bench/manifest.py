@@ -37,6 +37,12 @@ class Sample:
         return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 
+def manifest_of(run: Path, model: str, split: str) -> Path:
+    """Where a run keeps the list of what is explained of a split by a model."""
+    name = re.sub(r"[^\w.+-]+", "_", f"{model}-{split}")
+    return run / "manifests" / f"{name}.jsonl"
+
+
 def read_manifest(path: str | Path) -> list[Sample]:
     """The samples of a manifest; images are relative to its folder, an id that is left out is the image's name."""
     file = Path(path)

@@ -41,20 +41,20 @@ class Grid:
 def as_markdown(table: Table, *, profile: bool = False) -> str:
     """For reading."""
     lines = []
-    for grid in _grids(table, profile):
+    for grid in grids(table, profile):
         lines += [f"### {grid.title}", ""]
         for i, row in enumerate([grid.header, *grid.body]):
             lines.append("| " + " | ".join(f"**{text}**" if strong else text for text, strong in row) + " |")
             if i == 0:
                 lines.append("|---" * len(row) + "|")
         lines.append("")
-    return "\n".join([*lines, *_notes(table), ""])
+    return "\n".join([*lines, *notes(table), ""])
 
 
 def as_latex(table: Table, *, profile: bool = False) -> str:
     """For a paper, with booktabs."""
-    lines = [f"% {note}" for note in _notes(table)]
-    for grid in _grids(table, profile):
+    lines = [f"% {note}" for note in notes(table)]
+    for grid in grids(table, profile):
         lines += [f"% {grid.title}", rf"\begin{{tabular}}{{l{'c' * (len(grid.header) - 1)}}}", r"\toprule"]
         for i, row in enumerate([grid.header, *grid.body]):
             cells = [rf"\textbf{{{_tex(text)}}}" if strong else _tex(text) for text, strong in row]
@@ -104,8 +104,9 @@ def as_json(table: Table) -> str:
 FORMATS: Mapping[str, Callable[..., str]] = {"md": as_markdown, "latex": as_latex, "csv": as_csv, "json": as_json}
 
 
-def _grids(table: Table, profile: bool) -> list[Grid]:
-    grids = []
+def grids(table: Table, profile: bool = False) -> list[Grid]:
+    """The tables of every model and split: the methods, then their differences where they are compared."""
+    made = []
     for block in table.blocks:
         title = f"{block[0].row.model}, {block[0].row.split}, {_count(block)}"
         shown = _columns(block, profile)
@@ -121,7 +122,7 @@ def _grids(table: Table, profile: bool) -> list[Grid]:
                 cells.append((_mean(cell, column, line), name == emphasis and line is best))
             body.append(cells)
         header = [("method", False), *((column.name, name == emphasis) for name, column in shown.items())]
-        grids.append(Grid(title, header, body))
+        made.append(Grid(title, header, body))
         compared = [line for line in block if line.differences]
         if compared:
             shown = {
@@ -131,8 +132,8 @@ def _grids(table: Table, profile: bool) -> list[Grid]:
                      *((_gap(line.differences.get(name), c), name == emphasis) for name, c in shown.items())]
                     for line in compared]  # fmt: skip
             header = [("methods", False), *((column.name, name == emphasis) for name, column in shown.items())]
-            grids.append(Grid(f"{title}, differences", header, body))
-    return grids
+            made.append(Grid(f"{title}, differences", header, body))
+    return made
 
 
 def _columns(block: list[Line], profile: bool) -> dict[str, Column]:
@@ -171,17 +172,18 @@ def _gap(cell: Cell | None, column: Column) -> str:
     return f"{cell.mean:+z.{d}f} [{cell.low:+z.{d}f}, {cell.high:+z.{d}f}]{stars}"
 
 
-def _notes(table: Table) -> list[str]:
+def notes(table: Table) -> list[str]:
+    """What to know to read the tables."""
     stars = ", ".join(f"{mark} p < {limit}" for limit, mark in reversed(STARS))
-    notes = [LEGEND, *([PAIRED.format(against=table.against, stars=stars)] if table.against else [])]
+    told = [LEGEND, *([PAIRED.format(against=table.against, stars=stars)] if table.against else [])]
     if any("repaired" in line.cells for line in table.lines):
-        notes.append(MENDED)
+        told.append(MENDED)
     if any("on_object" in line.cells for line in table.lines):
-        notes.append(SHOWN)
+        told.append(SHOWN)
     failed = sum(line.failed for line in table.lines)
     if failed:
-        notes.append(f"{failed} results failed and are in no mean.")
-    return [*notes, f"Records {table.hash}."]
+        told.append(f"{failed} results failed and are in no mean.")
+    return [*told, f"Records {table.hash}."]
 
 
 def _tex(text: str) -> str:

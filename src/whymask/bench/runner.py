@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from collections import deque
@@ -16,7 +15,7 @@ import numpy as np
 from whymask.bench.cluster import Workers, connected
 from whymask.bench.config import Config, ModelSpec
 from whymask.bench.imagenet import labelled
-from whymask.bench.manifest import read_manifest, write_manifest
+from whymask.bench.manifest import manifest_of, read_manifest, write_manifest
 from whymask.bench.objects import samples
 from whymask.bench.questions import to_ask
 from whymask.bench.records import Row, Store
@@ -85,8 +84,7 @@ def _run_model(
 ) -> None:
     work: list[Work] = []
     for split, (listed, rows) in planned.items():
-        name = re.sub(r"[^\w.+-]+", "_", f"{spec.name}-{split}")
-        write_manifest(config.out / "manifests" / f"{name}.jsonl", listed)
+        write_manifest(manifest_of(config.out, spec.name, split), listed)
         store.declare([row for row, _, _ in rows])
         own = [(sample, sample.digest() or f"no image {sample.id}") for sample in listed[shard[0] :: shard[1]]]
         work += [Work(own[i : i + config.together], rows) for i in range(0, len(own), config.together)]

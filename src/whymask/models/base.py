@@ -16,6 +16,9 @@ from whymask.imaging import Box, Canvas, ImageSource, Resize
 from whymask.masking import Fill
 from whymask.objective import Floats
 
+SCORE = "the score"
+"""The label of what a function scores that returns one number: it gives no answers."""
+
 
 @dataclass(frozen=True)
 class Target:

@@ -12,7 +12,7 @@ from PIL import Image
 
 from whymask.errors import WhymaskError
 from whymask.imaging import Box, Canvas, ImageSource, Resize
-from whymask.models.base import Response
+from whymask.models.base import SCORE, Response
 from whymask.models.classifier import Classifier, PixelBound
 
 
@@ -70,7 +70,7 @@ class FunctionModel(Classifier):
         """The pixels themselves; the first ones tell how many answers the function scores."""
         if not self.labels:
             values = np.asarray(self.function(canvas[None]))
-            self.labels = [str(i) for i in range(values.shape[1])] if values.ndim == 2 else ["the score"]
+            self.labels = [str(i) for i in range(values.shape[1])] if values.ndim == 2 else [SCORE]
         return canvas
 
     def score(self, inputs: Any, targets: Sequence[int]) -> Response:

@@ -7,7 +7,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
-from whymask.errors import WhymaskError, unknown
+from whymask.errors import unknown
 from whymask.models.base import Model
 
 
@@ -15,8 +15,6 @@ def load(name: str, **options: Any) -> Model:
     """Run the file and call its function with the options."""
     path, _, function = name.rpartition(":")
     file = Path(path)
-    if not file.is_file():
-        raise WhymaskError(f"there is no file {file}.")
     module_name = f"whymask_own_{file.stem}"
     spec = spec_from_file_location(module_name, file)
     assert spec is not None

@@ -60,6 +60,13 @@ class Method:
         return next((stage.needs for stage in self.stages if isinstance(stage, Rival)), "sets")
 
     @property
+    def abilities(self) -> set[str]:
+        """What a model must be able to, besides being run forward."""
+        rivals = [stage for stage in self.stages if isinstance(stage, Rival)]
+        backward = {"gradients"} if self.needs == "gradients" else set()
+        return backward | {rival.only for rival in rivals if rival.only}
+
+    @property
     def rival(self) -> bool:
         """Whether it is here to be compared with."""
         return any(isinstance(stage, Rival) for stage in self.stages)

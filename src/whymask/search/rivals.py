@@ -21,6 +21,7 @@ class Rival:
     module: str
     function: str
     needs: Needs = "sets"
+    only: str | None = None  # what else a model must be: "class", "clip" or "question", as its registry entry tells
 
     def load(self) -> StageFunction:
         """The stage itself."""
@@ -50,9 +51,18 @@ RIVALS: dict[str, tuple[Rival, str]] = {
     ),
     "ig2": (Rival("ig2", "ig2", "gradients"), "gradients on a path that takes the features to blurred ones"),
     "igos++": (Rival("igos", "igos_pp", "gradients"), "a smooth mask optimised for deletion and insertion"),
-    "grad-cam": (Rival("grad_cam", "grad_cam", "gradients"), "the last feature maps, weighted by their gradients"),
-    "grad-eclip": (Rival("grad_eclip", "grad_eclip", "gradients"), "the last attention of a CLIP ViT, by gradients"),
-    "llava-cam": (Rival("llava_cam", "llava_cam", "gradients"), "a multimodal model's image tokens, by gradients"),
+    "grad-cam": (
+        Rival("grad_cam", "grad_cam", "gradients", "class"),
+        "the last feature maps, weighted by their gradients",
+    ),
+    "grad-eclip": (
+        Rival("grad_eclip", "grad_eclip", "gradients", "clip"),
+        "the last attention of a CLIP ViT, by gradients",
+    ),
+    "llava-cam": (
+        Rival("llava_cam", "llava_cam", "gradients", "question"),
+        "a multimodal model's image tokens, by gradients",
+    ),
 }
 """The methods the paper compares with, each a full ordering; asn, which is an initialiser, belongs to them too."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from whymask.errors import WhymaskError
@@ -16,6 +16,7 @@ def serve(
     models: Mapping[str, Callable[[], Model]],
     folder: Path,
     *,
+    abilities: Mapping[str, Collection[str]] | None = None,
     host: str = "127.0.0.1",
     port: int = 8000,
     allow_hosts: Sequence[str] = (),
@@ -26,18 +27,18 @@ def serve(
     Args:
         models: what a client may choose from; each is loaded when it is first asked for.
         folder: where results are kept.
+        abilities: by model, what it can besides being run forward (see `Entry.can`); the page offers methods by it.
         host: the address to listen on; by default only this machine can connect.
         port: the port; 0 takes a free one.
         allow_hosts: other names under which browsers may reach this server.
         ready: told the address once browsers can connect.
     """
     try:
-        import uvicorn
-
         from whymask.serve.app import create_app
+        from whymask.serve.connections import server
     except ImportError:
         raise WhymaskError("the web view needs FastAPI and uvicorn: pip install 'whymask[serve]'.") from None
-    app = create_app(models, folder, hosts={*LOCAL, host, *allow_hosts})
+    app = create_app(models, folder, abilities=abilities, hosts={*LOCAL, host, *allow_hosts})
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -48,6 +49,4 @@ def serve(
         listening.listen(128)
         shown = f"[{host}]" if family == socket.AF_INET6 else host
         ready(f"http://{shown}:{listening.getsockname()[1]}")
-        # Open event streams do not hold up the end, and a crowd of connections is turned away rather than kept.
-        config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, limit_concurrency=128)
-        uvicorn.Server(config).run(sockets=[listening])
+        server(app).run(sockets=[listening])

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from fastapi import FastAPI
 from fastapi import Request as HttpRequest
@@ -19,6 +19,7 @@ from whymask import METHOD
 from whymask.errors import WhymaskError
 from whymask.masking import FILLS
 from whymask.models.base import Model
+from whymask.models.registry import Ability
 from whymask.results import EvidenceMask, Ordering
 from whymask.search.recipes import METHODS
 from whymask.serve.guard import Guard, RefusedError, drain, read_body
@@ -30,6 +31,7 @@ from whymask.views.report import VIEWER, asset, report
 
 SCRIPTS = (*VIEWER, "page.js")
 STYLES = ("viewer.css", "page.css")
+EVERYTHING = get_args(Ability)
 UPLOADS = 8  # images on their way in at the same time
 TICK = 0.1  # seconds between two looks at a job that is watched
 
@@ -38,6 +40,7 @@ def create_app(
     models: Mapping[str, Callable[[], Model]],
     folder: Path,
     *,
+    abilities: Mapping[str, Collection[str]] | None = None,
     hosts: Collection[str],
     waiting: int = 8,
     patience: float = 20.0,
@@ -48,19 +51,29 @@ def create_app(
     Args:
         models: what a client may choose from; each is loaded when it is first asked for.
         folder: where results are kept.
+        abilities: by model, what it can besides being run forward; everything where that is not told.
         hosts: the host names under which browsers may reach it.
         waiting: jobs that may wait; another one is answered 503.
         patience: seconds a job goes on when nobody watches it.
         body_seconds: seconds an upload may take.
     """
+    told = abilities or {}
     history = History(folder)
     jobs = Jobs(models, history, waiting=waiting, patience=patience)
     uploads = asyncio.Semaphore(UPLOADS)
     decoding = asyncio.Semaphore(1)  # a small file may hold many pixels: one at a time
     # Now rather than when the first page asks: looking at parameters imports what the methods need.
     methods = [
-        {"name": m.name, "returns": m.returns, "summary": m.summary, "k": "k" in m.parameters} for m in METHODS.values()
+        {
+            "name": method.name,
+            "returns": method.returns,
+            "summary": method.summary,
+            "k": "k" in method.parameters,
+            "models": [name for name in models if method.abilities <= set(told.get(name, EVERYTHING))],
+        }
+        for method in METHODS.values()
     ]
+    asked = [name for name in models if "question" in told.get(name, EVERYTHING)]
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -95,11 +108,11 @@ def create_app(
             raise RefusedError(404, "there is no such result.")
         return result
 
-    @app.get("/")
+    @app.api_route("/", methods=["GET", "HEAD"])
     def page() -> Response:
         return Response(asset("page.html"), media_type="text/html; charset=utf-8")
 
-    @app.get("/static/{name}")
+    @app.api_route("/static/{name}", methods=["GET", "HEAD"])
     def static(name: str) -> Response:
         if name not in (*SCRIPTS, *STYLES):
             raise RefusedError(404, "there is no such file.")
@@ -108,7 +121,14 @@ def create_app(
 
     @app.get("/api/options")
     def options() -> dict[str, Any]:
-        return {"models": list(models), "methods": methods, "method": METHOD, "fills": FILLS, "max_bytes": MAX_BYTES}
+        return {
+            "models": list(models),
+            "asked": asked,  # those that answer questions
+            "methods": methods,
+            "method": METHOD,
+            "fills": FILLS,
+            "max_bytes": MAX_BYTES,
+        }
 
     @app.post("/api/jobs", status_code=202)
     async def submit(request: HttpRequest) -> dict[str, str]:

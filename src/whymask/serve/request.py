@@ -13,7 +13,7 @@ from whymask import METHOD
 from whymask.errors import WhymaskError, unknown
 from whymask.imaging import load_image
 from whymask.masking import FILLS
-from whymask.search.recipes import METHODS
+from whymask.search.recipes import METHODS, Recipe
 
 MAX_BYTES = 10_000_000
 MAX_PIXELS = 25_000_000
@@ -47,13 +47,14 @@ class Request:
                 raise WhymaskError(f"{name} is longer than 1000 characters.")
         wish = {name: value.strip() for name, value in wish.items() if value.strip()}
         method = _one_of("method", wish.get("method", METHOD), METHODS)
+        regions, count = _regions(wish.get("regions", "slico:64"))
         return cls(
             model=_one_of("model", wish.get("model", next(iter(models))), models),
             method=method,
-            k=_number("k", wish["k"], least=1) if "k" in wish else None,
+            k=_size(wish["k"], method, count) if "k" in wish else None,
             target=wish.get("target"),
             question=wish.get("question"),
-            regions=_regions(wish.get("regions", "slico:64")),
+            regions=regions,
             fill=_one_of("fill", wish.get("fill", "black"), FILLS),
             resize=_one_of("resize", wish.get("resize", "own"), get_args(Seen)),  # type: ignore[arg-type]
             seed=_number("seed", wish.get("seed", "0"), least=0),
@@ -77,8 +78,17 @@ def _number(name: str, text: str, least: int) -> int:
     return int(text)
 
 
-def _regions(text: str) -> str:
-    """Only what is made from the image itself: a label map would be a path."""
+def _size(text: str, method: str, regions: int) -> int:
+    """The size of a mask, by a method that has one, out of so many regions."""
+    k = _number("k", text, least=1)
+    Recipe(method, {"k": k})
+    if k > regions:
+        raise WhymaskError(f"k must be between 1 and the number of regions, {regions}, not {k}.")
+    return k
+
+
+def _regions(text: str) -> tuple[str, int]:
+    """How to divide an image, and into how many; only what is made from the image itself: a label map has a path."""
     made = re.fullmatch(r"(?:slico:([0-9]{1,4})|grid:([0-9]{1,4})(?:x([0-9]{1,4}))?)", text, re.ASCII)
     if made is None:
         raise WhymaskError(f"regions is such as 'slico:64' or 'grid:8x8', not {text[:40]!r}.")
@@ -86,4 +96,4 @@ def _regions(text: str) -> str:
     count = int(slico or rows) * int(columns or 1)
     if not 1 <= count <= MAX_REGIONS:
         raise WhymaskError(f"an image is divided into 1 to {MAX_REGIONS} regions here, not {count}.")
-    return text
+    return text, count

@@ -26,7 +26,7 @@ def document(explanations: Sequence[EvidenceMask | Ordering], names: Sequence[st
         key = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:12]
         if key not in pictures:
             pictures[key] = picture(scene.photo, scene.canvas, scene.fill, scene.box, scene.partition)
-        entry = {"name": name, "picture": key, "summary": str(explanation), **explanation.as_dict()}
+        entry = {"name": name, "picture": key, "remarks": explanation.remarks, **explanation.as_dict()}
         if isinstance(explanation, Ordering):
             entry["prefix"] = explanation.prefix
         entries.append(entry)

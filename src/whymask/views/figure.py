@@ -40,7 +40,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def _small_text(make: Callable[P, R]) -> Callable[P, R]:
+def small_text(make: Callable[P, R]) -> Callable[P, R]:
     """Figures are as wide as a page, so their text is as small as a caption's."""
 
     @wraps(make)
@@ -53,12 +53,12 @@ def _small_text(make: Callable[P, R]) -> Callable[P, R]:
     return styled
 
 
-@_small_text
+@small_text
 def mask_figure(evidence: EvidenceMask) -> Figure:
     """The photo, its evidence, the image the model saw with only the evidence, and without it."""
     scene = evidence.scene
     figure, (photo, marked, kept, removed) = _panels(scene, photos=2, squares=2)
-    _show(photo, scene.photo)
+    bare(photo, scene.photo)
     _frame(photo, scene)
     photo.set_title(_headline(scene))
     _show_evidence(marked, evidence)
@@ -67,7 +67,7 @@ def mask_figure(evidence: EvidenceMask) -> Figure:
     return figure
 
 
-@_small_text
+@small_text
 def ordering_figure(ordering: Ordering) -> Figure:
     """Every region's rank, the image with only the first regions, without them, and both curves of the replay."""
     scene, curves, prefix = ordering.scene, ordering.curves, ordering.prefix
@@ -75,7 +75,7 @@ def ordering_figure(ordering: Ordering) -> Figure:
     _show_photo(photo, scene, None)
     heat = np.full(scene.photo.shape[:2], np.nan)
     _on_photo(heat, ordering.heatmap(), scene.box)
-    shown = _show(photo, heat, cmap="cividis", vmin=0, vmax=1, alpha=0.6)
+    shown = bare(photo, heat, cmap="cividis", vmin=0, vmax=1, alpha=0.6)
     photo.set_title(_headline(scene))
     bar = figure.colorbar(shown, ax=photo, ticks=[0, 1], fraction=0.046, pad=0.03)
     bar.ax.set_yticklabels(["last", "first"], fontsize=6.5)
@@ -86,7 +86,7 @@ def ordering_figure(ordering: Ordering) -> Figure:
     return figure
 
 
-@_small_text
+@small_text
 def compare_figure(explanations: Sequence[EvidenceMask | Ordering]) -> Figure:
     """Several methods on one image: the evidence each of them shows, and their curves in common axes.
 
@@ -96,7 +96,7 @@ def compare_figure(explanations: Sequence[EvidenceMask | Ordering]) -> Figure:
     """
     from matplotlib.figure import Figure
 
-    scene = _common_scene(explanations)
+    scene = common_scene(explanations)
     curves = [one.curves for one in explanations if isinstance(one, Ordering) and one.curves]
     aspect = _aspect(scene)
     columns = len(explanations)
@@ -127,8 +127,8 @@ def compare_figure(explanations: Sequence[EvidenceMask | Ordering]) -> Figure:
             insertion.plot([area], [one.score], "o", clip_on=False, color=colour, label=method)
             deletion.plot([area], [one.removed_score], "o", clip_on=False, color=colour)
         axes.set_title("\n".join(lines))
-    _fixed_scales(insertion, "share of the area inserted")
-    _fixed_scales(deletion, "share of the area deleted")
+    fixed_scales(insertion, "share of the area inserted")
+    fixed_scales(deletion, "share of the area deleted")
     deletion.set_ylabel("")
     if insertion.get_legend_handles_labels()[0]:
         insertion.legend(frameon=False, loc="lower right")
@@ -136,7 +136,8 @@ def compare_figure(explanations: Sequence[EvidenceMask | Ordering]) -> Figure:
     return figure
 
 
-def _common_scene(explanations: Sequence[EvidenceMask | Ordering]) -> Scene:
+def common_scene(explanations: Sequence[EvidenceMask | Ordering]) -> Scene:
+    """What all of them explain; refused where that is not the same."""
     if not explanations:
         raise WhymaskError("there is nothing to compare: pass at least one explanation.")
     first = explanations[0].scene
@@ -177,11 +178,12 @@ def draw_curves(axes: Axes, curves: Curves, prefix: int | None = None) -> None:
         axes.axvline(area, color="#777777", linewidth=0.8, linestyle=":")
         axes.plot([area], [curves.insertion[prefix - 1]], "o", color=INSERTION, markersize=4, clip_on=False)
         axes.plot([area], [curves.deletion[prefix - 1]], "o", color=DELETION, markersize=4, clip_on=False)
-    _fixed_scales(axes, "share of the area")
+    fixed_scales(axes, "share of the area")
     axes.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 0.98), borderpad=0)
 
 
-def _fixed_scales(axes: Axes, what: str) -> None:
+def fixed_scales(axes: Axes, what: str) -> None:
+    """Scores over the area, both from 0 to 1."""
     axes.set(xlim=(0, 1), ylim=(0, 1.02), xlabel=what, ylabel="score")
     axes.spines[["top", "right"]].set_visible(False)
 
@@ -237,9 +239,9 @@ def _show_halves(
     mask = scene.partition.pixels(np.isin(np.arange(explanation.n), regions))[..., None]
     area = float(mask.mean())
     which = f"{len(regions)} of {explanation.n}" if explanation.kind == "mask" else f"the first {len(regions)}"
-    _show(kept, np.where(mask, scene.canvas, scene.fill))
+    bare(kept, np.where(mask, scene.canvas, scene.fill))
     kept.set_title(f"only {which} ({area:.0%})" + ("" if score is None else f"\n{score:.2f}"))
-    _show(removed, np.where(mask, scene.fill, scene.canvas))
+    bare(removed, np.where(mask, scene.fill, scene.canvas))
     removed.set_title(f"without them ({1 - area:.0%})" + ("" if rest is None else f"\n{rest:.2f}"))
 
 
@@ -251,7 +253,7 @@ def _show_evidence(axes: Axes, explanation: EvidenceMask | Ordering, *, numbers:
         _outline(axes, scene, region, str(name) if numbers else "")
 
 
-def _show(axes: Axes, image: Any, **style: Any) -> Any:
+def bare(axes: Axes, image: Any, **style: Any) -> Any:
     """An image without ticks or frame."""
     axes.set(xticks=[], yticks=[])
     axes.spines[:].set_visible(False)
@@ -268,7 +270,7 @@ def _show_photo(axes: Axes, scene: Scene, mask: Bools | None) -> None:
         kept = np.zeros(seen.shape)
         _on_photo(kept, mask.astype(float), scene.box)
         shown = np.where(kept[..., None] > 0, shown, 0.45 * shown)
-    _show(axes, np.where(seen[..., None] > 0, shown, faded).clip(0, 255).astype(np.uint8))
+    bare(axes, np.where(seen[..., None] > 0, shown, faded).clip(0, 255).astype(np.uint8))
     _frame(axes, scene)
     if seen.mean() < 0.999:
         axes.set_xlabel("faded: not seen by the model", fontsize=6.5, color="#333333")

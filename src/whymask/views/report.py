@@ -29,31 +29,34 @@ PAGE = Template("""\
 <style>$style</style>
 </head>
 <body>
-<main id="viewer"></main>
-<noscript>This report is drawn by JavaScript, which is switched off.</noscript>
-<script type="application/json" id="document">$data</script>
-<script>$script</script>
+$body
 </body>
 </html>
 """)
+VIEW = Template("""\
+<main id="viewer"></main>
+<noscript>This report is drawn by JavaScript, which is switched off.</noscript>
+<script type="application/json" id="document">$data</script>
+<script>$script</script>""")
 
 
 def report(explanations: Sequence[EvidenceMask | Ordering], names: Sequence[str]) -> str:
     """The explanations, a tab each, as one HTML page that fetches nothing (its own policy forbids it)."""
-    style = asset("viewer.css")
     boot = (
         "whymask.mount(document.getElementById('viewer'), JSON.parse(document.getElementById('document').textContent));"
     )
     script = "\n".join([*map(asset, VIEWER), boot])
     title = " \u00b7 ".join(dict.fromkeys(one.target.label for one in explanations))
-    return PAGE.substitute(
-        policy=f"style-src {_digest(style)}; script-src {_digest(script)}",
-        title=escape(f"{title}: which regions are enough?"),
-        style=style,
-        # In a script element only "<" could end the data early.
-        data=json.dumps(document(explanations, names), allow_nan=False).replace("<", "\\u003c"),
-        script=script,
-    )
+    # In a script element only "<" could end the data early.
+    data = json.dumps(document(explanations, names), allow_nan=False).replace("<", "\\u003c")
+    body = VIEW.substitute(data=data, script=script)
+    return page(f"{title}: which regions are enough?", asset("viewer.css"), body, script)
+
+
+def page(title: str, style: str, body: str, script: str = "") -> str:
+    """A whole page; its policy allows this style and, where there is one, this script of its body, and nothing else."""
+    policy = f"style-src {_digest(style)}" + (f"; script-src {_digest(script)}" if script else "")
+    return PAGE.substitute(title=escape(title), policy=policy, style=style, body=body)
 
 
 def asset(name: str) -> str:

@@ -1,21 +1,67 @@
-// Insertion and deletion curves over the area, on fixed scales from 0 to 1.
+// Plots of scores on a fixed scale from 0 to 1: curves over the area, and the best score at every size of a mask.
 "use strict";
 
-whymask.Curves = class Curves {
+whymask.Plot = class Plot {
   static MARGIN = { left: 34, right: 10, top: 10, bottom: 26 };
 
+  /** `label` for those who cannot see it, `ticks` of the x axis as [share of its length, text]. */
+  constructor(label, ticks) {
+    this.ticks = ticks;
+    this.element = svg("svg", { class: "wm-plot", role: "img", "aria-label": label });
+    new ResizeObserver(() => this.#draw()).observe(this.element);
+  }
+
+  /** A line across the plot. */
+  across(score, name) {
+    const [y, { left, right }] = [this.py(score), Plot.MARGIN];
+    return svg("line", { class: name, x1: left, x2: this.width - right, y1: y, y2: y });
+  }
+
+  /** A line through the values at the places `x`, shares of the axis. */
+  line(x, values, name) {
+    const point = (value, i) => `${i ? "L" : "M"}${this.px(x[i])},${this.py(value)}`;
+    return svg("path", { class: name, d: values.map(point).join("") });
+  }
+
+  #draw() {
+    const { width, height } = this.element.getBoundingClientRect();
+    if (!width || !height) return;
+    const { left, right, top, bottom } = Plot.MARGIN;
+    this.width = width;
+    this.px = (share) => left + share * (width - left - right);
+    this.py = (score) => height - bottom - score * (height - top - bottom);
+    const parts = [0, 0.25, 0.5, 0.75, 1].map((value) => this.across(value, "wm-grid"));
+    for (const value of [0, 0.5, 1]) {
+      parts.push(svg("text", { class: "wm-tick", x: left - 8, y: this.py(value) + 4, "text-anchor": "end" }, value));
+    }
+    for (const [share, text] of this.ticks) {
+      const anchor = share === 0 ? "start" : share === 1 ? "end" : "middle";
+      const place = { class: "wm-tick", x: this.px(share), y: height - bottom + 16, "text-anchor": anchor };
+      parts.push(svg("text", place, text));
+    }
+    this.element.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    this.element.replaceChildren(...parts, ...this.parts());
+  }
+};
+
+/** Insertion and deletion over the area. */
+whymask.Curves = class Curves extends whymask.Plot {
   /** `onStep(t)` is called when a point of the plot is chosen. */
   constructor(curves, { full, kept, onStep }) {
+    const [ins, del] = [curves.insertion_auc.toFixed(2), curves.deletion_auc.toFixed(2)];
+    super(
+      `Score over the share of the area. Inserting regions: area under the curve ${ins}. Deleting them: ${del}.`,
+      [[0, "0"], [0.25, "25"], [0.5, "50"], [0.75, "75"], [1, "100 %"]],
+    );
     const last = curves.areas.length - 1;
     this.x = [0, ...curves.areas];
     this.insertion = [curves.deletion[last], ...curves.insertion];
     this.deletion = [curves.insertion[last], ...curves.deletion];
     Object.assign(this, { full, kept, t: 0 });
-    this.element = svg("svg", { class: "wm-plot", role: "img", "aria-label": this.#description(curves) });
-    new ResizeObserver(() => this.#draw()).observe(this.element);
+    this.element.classList.add("wm-stepped");
     const choose = (event) => {
       const box = this.element.getBoundingClientRect();
-      const { left, right } = Curves.MARGIN;
+      const { left, right } = whymask.Plot.MARGIN;
       const share = (event.clientX - box.left - left) / (box.width - left - right);
       const distance = this.x.map((x) => Math.abs(x - share));
       onStep(distance.indexOf(Math.min(...distance)));
@@ -39,41 +85,46 @@ whymask.Curves = class Curves {
     );
   }
 
-  #draw() {
-    const { width, height } = this.element.getBoundingClientRect();
-    if (!width || !height) return;
-    const { left, right, top, bottom } = Curves.MARGIN;
-    this.px = (share) => left + share * (width - left - right);
-    this.py = (score) => height - bottom - score * (height - top - bottom);
-    const point = (value, i) => `${i ? "L" : "M"}${this.px(this.x[i])},${this.py(value)}`;
-    const line = (values, name) => svg("path", { class: name, d: values.map(point).join("") });
-    const parts = [];
-    for (const value of [0, 0.25, 0.5, 0.75, 1]) {
-      const y = this.py(value);
-      parts.push(svg("line", { class: "wm-grid", x1: left, x2: width - right, y1: y, y2: y }));
-      if (value !== 0.25 && value !== 0.75) {
-        parts.push(svg("text", { class: "wm-tick", x: left - 8, y: y + 4, "text-anchor": "end" }, value));
-      }
-      const anchor = value === 0 ? "start" : value === 1 ? "end" : "middle";
-      const place = { class: "wm-tick", x: this.px(value), y: height - bottom + 16, "text-anchor": anchor };
-      parts.push(svg("text", place, `${100 * value}${value === 1 ? " %" : ""}`));
-    }
-    const whole = this.py(this.full);
-    parts.push(svg("line", { class: "wm-whole", x1: left, x2: width - right, y1: whole, y2: whole }));
+  parts() {
+    const parts = [this.across(this.full, "wm-whole")];
     if (this.kept) {
       const seed = this.px(this.x[this.kept]);
       parts.push(svg("path", { class: "wm-seed", d: `M${seed - 5},${this.py(0) + 9}h10l-5,-8z` }));
     }
-    parts.push(line(this.deletion, "wm-deletion"), line(this.insertion, "wm-insertion"));
+    parts.push(this.line(this.x, this.deletion, "wm-deletion"), this.line(this.x, this.insertion, "wm-insertion"));
     this.marker = svg("g", {});
-    this.element.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    this.element.replaceChildren(...parts, this.marker);
     this.mark(this.t);
+    return [...parts, this.marker];
+  }
+};
+
+/** The best score a search has seen at every number of regions, the goal if it had one, and the mask that came back. */
+whymask.Frontier = class Frontier extends whymask.Plot {
+  constructor(frontier, { size, score, goal, full }) {
+    const sizes = Object.keys(frontier).map(Number).sort((a, b) => a - b);
+    const most = Math.max(...sizes);
+    const every = Math.ceil(most / 12);
+    const marked = sizes.filter((k) => k % every === 0 || k === 1);
+    const enough = goal === null ? "" : ` ${whymask.two(goal)} would be enough.`;
+    super(
+      `The best score seen by the number of regions kept, from ${sizes[0]} to ${most}.${enough} ` +
+        `The mask has ${size} regions and keeps ${whymask.two(score)}.`,
+      marked.map((k) => [k / most, String(k)]),
+    );
+    this.x = sizes.map((k) => k / most);
+    this.scores = sizes.map((k) => frontier[k]);
+    Object.assign(this, { chosen: [size / most, score], goal, full });
   }
 
-  #description(curves) {
-    const [ins, del] = [curves.insertion_auc.toFixed(2), curves.deletion_auc.toFixed(2)];
-    return `Score over the share of the area. Inserting regions: area under the curve ${ins}. Deleting them: ${del}.`;
+  parts() {
+    const dot = ([x, score], name, r) => svg("circle", { class: name, cx: this.px(x), cy: this.py(score), r });
+    return [
+      this.across(this.full, "wm-whole"),
+      ...(this.goal === null ? [] : [this.across(this.goal, "wm-goal")]),
+      this.line(this.x, this.scores, "wm-frontier"),
+      ...this.x.map((x, i) => dot([x, this.scores[i]], "wm-seen", 3)),
+      dot(this.chosen, "wm-chosen", 6),
+    ];
   }
 };
 

@@ -3,7 +3,8 @@
 
 const at = (id) => document.getElementById(id);
 const form = at("ask");
-const page = { options: null, picked: null, stream: null, scene: null };
+// `turn` counts what the page was told to show: whoever waited for an answer looks whether it is still wanted.
+const page = { options: null, picked: null, stream: null, turn: 0 };
 
 /** An answer of the server, or an Error with the sentence it sent. */
 async function api(path, options) {
@@ -25,27 +26,50 @@ function complain(text) {
   at("problem").hidden = !text;
 }
 
-/** Show one part of the page. */
-function only(part) {
+/** Show one part of the page, under a title of its own. */
+function only(part, title) {
   for (const name of ["ask", "live", "viewer"]) at(name).hidden = name !== part;
   document.querySelector(".again").hidden = part === "ask";
+  document.title = title ? `${title} \u00b7 whymask` : "whymask";
+}
+
+/** Back to the form, with a word on why. */
+function leave(why) {
+  page.turn += 1;
+  page.stream?.close();
+  history.replaceState(null, "", location.pathname);
+  only("ask");
+  form.querySelector("h1").focus({ preventScroll: true });
+  complain(why);
 }
 
 // The form
 
+const choices = (names) => names.map((name) => new Option(name, name));
+
 function fillForm() {
-  const options = page.options;
-  const choices = (names) => names.map((name) => new Option(name, name));
+  const { options } = page;
   form.model.append(...choices(options.models));
   form.fill.append(...choices(options.fills));
-  const kinds = { mask: "A mask: a few regions that are enough", ordering: "An ordering of all regions" };
-  for (const [kind, title] of Object.entries(kinds)) {
-    const names = options.methods.filter((method) => method.returns === kind).map((method) => method.name);
-    const group = whymask.el("optgroup", { label: title }, ...choices(names));
-    form.method.append(group);
-  }
-  form.method.value = options.method;
+  form.model.addEventListener("change", offerMethods);
   form.method.addEventListener("change", describeMethod);
+  offerMethods();
+}
+
+/** The methods that the chosen model can run, and a question where it answers one. */
+function offerMethods() {
+  const { options } = page;
+  const before = form.method.value || options.method;
+  const offered = options.methods.filter((method) => method.models.includes(form.model.value));
+  const kinds = { mask: "A mask: a few regions that are enough", ordering: "An ordering of all regions" };
+  form.method.replaceChildren(...Object.entries(kinds).map(([kind, title]) => {
+    const names = offered.filter((method) => method.returns === kind).map((method) => method.name);
+    return whymask.el("optgroup", { label: title }, ...choices(names));
+  }));
+  form.method.value = offered.some((method) => method.name === before) ? before : options.method;
+  const asked = options.asked.includes(form.model.value);
+  form.question.disabled = !asked; // what is disabled is not sent
+  form.question.parentElement.hidden = !asked;
   describeMethod();
 }
 
@@ -68,11 +92,12 @@ function pick(file) {
 }
 
 at("file").addEventListener("change", (event) => pick(event.target.files[0]));
-for (const [name, over] of [["dragover", true], ["dragleave", false], ["drop", false]]) {
-  at("drop").addEventListener(name, (event) => {
+// Dropped anywhere: a browser would leave the page to show the file.
+for (const name of ["dragover", "dragleave", "drop"]) {
+  window.addEventListener(name, (event) => {
     event.preventDefault();
-    at("drop").classList.toggle("over", over);
-    if (name === "drop") pick(event.dataTransfer.files[0]);
+    at("drop").classList.toggle("over", name === "dragover");
+    if (name === "drop" && !form.hidden) pick(event.dataTransfer.files[0]);
   });
 }
 
@@ -83,9 +108,7 @@ form.addEventListener("submit", async (event) => {
   const button = form.querySelector(".go");
   button.disabled = true;
   try {
-    const wish = new FormData(form);
-    if (form.k.disabled) wish.delete("k");
-    const query = new URLSearchParams([...wish].filter(([, value]) => value));
+    const query = new URLSearchParams([...new FormData(form)].filter(([, value]) => value));
     const headers = { "Content-Type": page.picked.type || "application/octet-stream" };
     const { id } = await api(`/api/jobs?${query}`, { method: "POST", body: page.picked, headers });
     location.hash = id;
@@ -98,48 +121,58 @@ form.addEventListener("submit", async (event) => {
 
 // A job
 
-function follow(id) {
-  only("live");
-  page.scene = null;
+function follow(id, turn) {
+  only("live", "Waiting");
   for (const name of ["live-photo", "live-only"]) at(name).width = at(name).height = 0;
   at("live-title").focus({ preventScroll: true });
   at("cancel").onclick = () => api(`/api/jobs/${id}`, { method: "DELETE" }).catch((error) => complain(error.message));
-  page.stream = new EventSource(`/api/jobs/${id}/events`);
+  const stream = new EventSource(`/api/jobs/${id}/events`);
+  page.stream = stream;
   let quarter = -1;
-  page.stream.onmessage = async (event) => {
-    const job = JSON.parse(event.data);
+  let scene = null;
+  const hear = async (job) => {
     const share = job.expected ? Math.min(job.forwards / job.expected, 1) : 0;
+    if (job.state === "failed" || job.state === "cancelled") return leave(sentence(job.message));
+    if (job.state === "done") {
+      stream.close();
+      return show(id, turn);
+    }
     tell(job, share);
     if (Math.floor(4 * share) !== quarter) {
       quarter = Math.floor(4 * share);
       at("spoken").textContent = `${at("live-title").textContent}. ${at("numbers").textContent}`;
     }
-    if (["done", "failed", "cancelled"].includes(job.state)) {
-      page.stream.close();
-      if (job.state === "done") return show(id);
-      location.hash = "";
-      complain(sentence(job.message));
-    }
-    if (job.picture) drawJob(id, job);
+    if (!job.picture) return;
+    scene ??= api(`/api/jobs/${id}/picture`).then(whymask.Scene.load).catch((error) => {
+      scene = null; // the next message tries again
+      throw error;
+    });
+    const loaded = await scene;
+    if (turn === page.turn && stream.readyState !== EventSource.CLOSED) draw(loaded, job);
   };
-  page.stream.onerror = () => {
-    if (page.stream.readyState !== EventSource.CLOSED) return;
+  stream.onmessage = (event) => {
+    if (turn !== page.turn) return;
+    hear(JSON.parse(event.data)).catch((error) => turn === page.turn && complain(error.message));
+  };
+  stream.onerror = () => {
+    if (turn !== page.turn || stream.readyState !== EventSource.CLOSED) return;
     complain("The connection to the server was lost. Load this page again.");
   };
 }
 
 function tell(job, share) {
-  at("live-title").textContent = job.message ? job.message.replace(/\.$/, "")
+  const title = job.message ? job.message.replace(/\.$/, "")
     : job.state === "queued" ? "Waiting for other images" : "Searching";
+  at("live-title").textContent = title;
+  document.title = `${title} \u00b7 whymask`;
   if (job.state === "running" && job.expected) at("progress").value = share;
   else at("progress").removeAttribute("value");
   const best = job.score === null ? "" : ` \u00b7 so far ${job.regions.length} regions keep ${whymask.two(job.score)}`;
   at("numbers").textContent = job.expected ? `${job.forwards} of about ${job.expected} forwards${best}` : "";
 }
 
-async function drawJob(id, job) {
-  page.scene ??= api(`/api/jobs/${id}/picture`).then(whymask.Scene.load);
-  const scene = await page.scene;
+/** The best regions so far. */
+function draw(scene, job) {
   const shapes = [scene.photo.naturalWidth / scene.photo.naturalHeight, scene.width / scene.height];
   const stage = document.querySelector(".live-stage");
   stage.style.gridTemplateColumns = shapes.map((shape) => `minmax(0, ${shape}fr)`).join(" ");
@@ -151,14 +184,19 @@ async function drawJob(id, job) {
 
 // A result
 
-async function show(id) {
+async function show(id, turn) {
   const found = await api(`/api/results/${id}`);
+  if (turn !== page.turn) return;
   const save = (name, text) => whymask.el("a", { href: `/api/results/${id}/${name}`, download: "" }, text);
   const files = { "report.html": "Save the report", "figure.png": "Save the figure", "result.npz": "Save the result" };
   const links = () => Object.entries(files).map(([name, text]) => save(name, text));
   const saves = () => whymask.el("div", { class: "saves" }, ...links());
-  only("viewer");
+  delete at("viewer").dataset.ready;
+  only("viewer", found.explanations[0].target.label);
   await whymask.mount(at("viewer"), found, { extra: saves });
+  if (turn !== page.turn) return;
+  at("viewer").querySelector("h1").focus({ preventScroll: true });
+  at("spoken").textContent = "The result is shown.";
   await listPast();
 }
 
@@ -173,17 +211,18 @@ async function listPast() {
 
 /** Show what the address names: a job under way, a past result, or the form. */
 async function route() {
+  const turn = (page.turn += 1);
   page.stream?.close();
+  complain("");
   const id = location.hash.slice(1);
   if (!id) return only("ask");
-  complain("");
   try {
     const job = await api(`/api/jobs/${encodeURIComponent(id)}`);
-    if (job.state === "done") await show(id);
-    else follow(id);
+    if (turn !== page.turn) return;
+    if (job.state === "done") await show(id, turn);
+    else follow(id, turn);
   } catch (error) {
-    location.hash = "";
-    complain(error.message);
+    if (turn === page.turn) leave(error.message);
   }
 }
 

@@ -11,6 +11,7 @@ whymask.el = function el(tag, attributes = {}, ...children) {
 
 whymask.two = (score) => (score === null ? "\u2013" : score.toFixed(2));
 whymask.signed = (value) => (value < -0.0005 ? "\u2212" : "+") + Math.abs(value).toFixed(3);
+whymask.quoted = (text) => `\u201c${text}\u201d`;
 whymask.percent = (share) => `${(100 * share).toFixed(share > 0 && share < 0.0995 ? 1 : 0)} %`;
 
 /** A bar from 0 to 1, with a mark at the score of the whole image where that is given. */
@@ -45,17 +46,29 @@ whymask.scored = function scored(label) {
   };
 };
 
+/** A key of a legend. */
+whymask.key = (name, text) => whymask.el("span", { class: `wm-key ${name}` }, text);
+
+/** A plot below its legend. */
+whymask.plotted = function plotted(label, plot, keys) {
+  const { el } = whymask;
+  return el("section", { class: "wm-curves", "aria-label": label }, el("div", { class: "wm-legend" }, ...keys), plot.element);
+};
+
 /** The tables below an explanation, folded. */
 whymask.folds = function folds(view) {
   const { entry, curves } = view;
   const { el, table, fold } = whymask;
   const measures = curves ? ["insertion_auc", "deletion_auc", "best@30", "best@50", "at@30", "at@50", "high"] : [];
-  const own = ["full_score", "blank_score", ...(view.ordered ? [] : ["score", "removed_score", "area"])];
-  const numbers = [...measures.map((name) => [name, curves[name]]), ...own.map((name) => [name, entry[name]])];
-  const rounded = numbers.map(([name, value]) => [name, value.toFixed(4)]);
+  const own = ["full_score", "blank_score", ...(view.ordered ? [] : ["score", "removed_score", "area", "goal"])];
+  const others = view.masks.slice(1).flatMap(({ score, removed_score: removed }, i) =>
+    [[`score, mask ${i + 2}`, score], [`removed_score, mask ${i + 2}`, removed]]);
+  const all = [...measures.map((name) => [name, curves[name]]), ...own.map((name) => [name, entry[name]]), ...others];
+  const rounded = all.filter(([, value]) => value !== null).map(([name, value]) => [name, value.toFixed(4)]);
   const image = { suff: "kept", necc: "removed" };
   const stages = Object.entries(entry.ledger.stages).flatMap(([stage, sides]) =>
     Object.entries(sides).map(([side, { mec, nominal }]) => [stage, image[side], mec, nominal]));
+  const held = view.ordered ? "Every region" : `Regions of the mask${view.masks.length > 1 ? "s" : ""}`;
   const sum = ["search in all", "", entry.ledger.mec, entry.ledger.nominal];
   const replayed = curves ? [["replay", "", curves.forwards, ""]] : [];
   const cost = table(["stage", "image", "forwards", "without a cache"], [...stages, sum, ...replayed]);
@@ -63,22 +76,27 @@ whymask.folds = function folds(view) {
   const time = seconds ? el("p", { class: "wm-small" }, `${seconds.toFixed(1)} s for the search.`) : null;
   return [
     fold("Numbers", table(["measure", "value"], rounded)),
-    fold("Every region", () => whymask.regionTable(view)),
+    fold(held, () => whymask.regionTable(view)),
     fold("What it cost", cost, time),
     fold("How to get this again", table(["setting", "value"], whymask.flat(entry.provenance))),
   ];
 };
 
 whymask.regionTable = function regionTable(view) {
-  const { entry, curves, order } = view;
+  const { entry, curves, masks } = view;
   const { table, percent, signed } = whymask;
-  const head = ["rank", "region", "area", ...(curves ? ["entering", "leaving"] : [])];
-  return table(head, order.map((region, t) => [
-    view.ordered || entry.ordered ? t + 1 : "\u2013",
-    entry.label_values ? entry.label_values[region] : region,
-    percent(view.scene.areas[region]),
-    ...(curves ? view.gain(t).map(signed) : []),
-  ]));
+  const order = view.ordered ? entry.order : [...new Set(masks.flatMap((mask) => mask.regions))];
+  const ranked = view.ordered || (entry.ordered && masks.length === 1);
+  const columns = [
+    ["rank", ranked && ((region, t) => t + 1)],
+    ["region", (region) => (entry.label_values ? entry.label_values[region] : region)],
+    ["area", (region) => percent(view.scene.areas[region])],
+    ["masks", masks.length > 1 && ((region) => view.holding(region).join(", "))],
+    ["entering", curves && ((region, t) => signed(view.gain(t)[0]))],
+    ["leaving", curves && ((region, t) => signed(view.gain(t)[1]))],
+  ].filter(([, value]) => value);
+  const rows = order.map((region, t) => columns.map(([, value]) => value(region, t)));
+  return table(columns.map(([name]) => name), rows);
 };
 
 /** A folded section; a function as content is called when it is first opened. */
@@ -93,9 +111,11 @@ whymask.fold = function fold(title, content, after = null) {
 
 whymask.table = function table(head, rows) {
   const { el } = whymask;
-  const cells = (tag, row, attributes = {}) => el("tr", {}, ...row.map((cell) => el(tag, attributes, String(cell))));
-  return el("table", {}, el("thead", {}, cells("th", head, { scope: "col" })),
-    el("tbody", {}, ...rows.map((row) => cells("td", row))));
+  // Only what is too long for a column may break anywhere: a word is read in one piece.
+  const cell = (text) => el("td", text.length > 24 ? { class: "wm-long" } : {}, text);
+  const row = (cells) => el("tr", {}, ...cells.map((one) => cell(String(one))));
+  const titles = head.map((title) => el("th", { scope: "col" }, title));
+  return el("table", {}, el("thead", {}, el("tr", {}, ...titles)), el("tbody", {}, ...rows.map(row)));
 };
 
 /** Nested settings as [name, value] rows. */

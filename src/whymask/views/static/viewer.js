@@ -6,9 +6,13 @@ whymask.mount = function mount(root, doc, { extra = () => null } = {}) {
   const scenes = {};
   for (const [key, picture] of Object.entries(doc.pictures)) scenes[key] = whymask.Scene.load(picture);
   const panel = whymask.el("div", { class: "wm-view", id: "wm-panel" });
+  let wanted = 0;
   const show = async (number) => {
+    wanted = number;
     const entry = doc.explanations[number];
-    const view = new whymask.View(entry, await scenes[entry.picture], extra(entry));
+    const scene = await scenes[entry.picture];
+    if (wanted !== number) return; // another tab was chosen meanwhile
+    const view = new whymask.View(entry, scene, extra(entry));
     panel.replaceChildren(...view.children);
     view.start();
     root.dataset.ready = number;
@@ -18,6 +22,7 @@ whymask.mount = function mount(root, doc, { extra = () => null } = {}) {
     root.replaceChildren(panel);
   } else {
     panel.setAttribute("role", "tabpanel");
+    panel.setAttribute("aria-labelledby", "wm-tab-0");
     root.replaceChildren(whymask.tabs(doc.explanations, show), panel);
   }
   return show(0);
@@ -36,7 +41,7 @@ whymask.tabs = function tabs(explanations, show) {
     show(number);
   };
   const buttons = explanations.map((entry, number) => {
-    const score = entry.kind === "mask" ? `mask ${two(entry.score)}` : "";
+    const score = "score" in entry ? `${entry.kind} ${two(entry.score)}` : "";
     const note = entry.curves ? `insertion ${two(entry.curves.insertion_auc)}` : score;
     const button = el("button", { type: "button", role: "tab", id: `wm-tab-${number}`, "aria-controls": "wm-panel" },
       el("span", {}, entry.name), el("small", {}, note));
@@ -60,12 +65,19 @@ whymask.View = class View {
   constructor(entry, scene, extra) {
     Object.assign(this, { entry, scene, focus: -1, timer: null });
     this.ordered = entry.kind === "ordering";
-    this.order = this.ordered ? entry.order : entry.regions;
-    this.rank = new Map(this.order.map((region, t) => [region, t]));
+    this.masks = this.ordered ? [] : [entry, ...entry.alternatives];
     this.curves = entry.curves ?? null;
     this.show = { mask: true, outline: true, heat: false };
-    this.t = this.ordered ? entry.prefix : this.order.length;
+    this.#take(this.ordered ? entry.order : entry.regions, this.ordered ? entry.prefix : entry.regions.length);
+    this.chosen = 0;
     this.#build(extra);
+  }
+
+  /** Look at these regions, the first t of them chosen. */
+  #take(order, t) {
+    this.order = order;
+    this.rank = new Map(order.map((region, place) => [region, place]));
+    this.t = t;
   }
 
   /** Draw once the view is in the page. */
@@ -101,7 +113,8 @@ whymask.View = class View {
   /** [score of the image with only the first t regions, score without them], null where it is not known. */
   scores(t) {
     const { entry, curves } = this;
-    if (!this.ordered) return [entry.score, entry.removed_score];
+    const mask = this.masks[this.chosen];
+    if (mask) return [mask.score, mask.removed_score];
     if (t === 0) return [entry.blank_score, entry.full_score];
     if (t === this.order.length) return [entry.full_score, entry.blank_score];
     return curves ? [curves.insertion[t - 1], curves.deletion[t - 1]] : [null, null];
@@ -115,11 +128,17 @@ whymask.View = class View {
     const words = [`Region ${name}`];
     const t = rank.get(region);
     if (this.ordered) words.push(`rank ${t + 1} of ${this.order.length}`);
+    else if (this.masks.length > 1) words.push(this.holding(region).map((i) => `in mask ${i}`).join(", ") || "in no mask");
     else if (t === undefined) words.push("not in the mask");
-    else words.push(entry.ordered ? `number ${t + 1} of the mask` : "in the mask");
+    else words.push(entry.ordered ? `rank ${t + 1} in the mask` : "in the mask");
     words.push(`${percent(this.scene.areas[region])} of the area`);
     if (curves) words.push(`entering ${signed(this.gain(t)[0])}, leaving ${signed(this.gain(t)[1])}`);
     return words.join(" \u00b7 ");
+  }
+
+  /** The numbers, from 1, of the masks that hold a region. */
+  holding(region) {
+    return this.masks.flatMap((mask, i) => (mask.regions.includes(region) ? [i + 1] : []));
   }
 
   /** How the scores change when the region of rank t enters the empty image, and leaves the full one. */
@@ -141,10 +160,15 @@ whymask.View = class View {
     this.readout = el("p", { class: "wm-readout" }, this.#hint());
     this.only = whymask.scored("What is left when only the chosen regions are kept");
     this.rest = whymask.scored("What is left when the chosen regions are removed");
+    this.claim = el("p", {}, this.#claim());
+    const question = entry.provenance.question;
     this.children = [
-      el("header", { class: "wm-head" }, el("h1", {}, entry.target.label), el("p", {}, this.#claim()), extra),
+      el("header", { class: "wm-head" },
+        question ? el("p", { class: "wm-question" }, question) : null,
+        el("h1", { tabindex: -1 }, entry.target.label),
+        this.claim, extra, this.masks.length > 1 ? this.#choices() : null),
       this.#stage(),
-      this.curves ? this.#plot() : this.ordered ? this.#missing() : null,
+      this.curves ? this.#plot() : this.ordered ? this.#missing() : this.#frontier(),
       this.ordered ? this.#player() : null,
       el("div", { class: "wm-folds" }, ...whymask.folds(this)),
     ].filter(Boolean);
@@ -170,26 +194,37 @@ whymask.View = class View {
   }
 
   #claim() {
+    const { entry, chosen } = this;
+    const { two, percent, quoted } = whymask;
+    const area = percent(this.order.slice(0, this.t).reduce((sum, region) => sum + this.scene.areas[region], 0));
+    const [score] = this.scores(this.t);
+    const some = `${this.t} of ${entry.n} regions`;
+    const sentences = [this.#answer()];
+    if (entry.kind === "repair") {
+      const said = `${entry.answer === entry.given ? "still " : ""}says ${quoted(entry.answer)}`;
+      const wanted = `${quoted(entry.target.label)} scores ${two(score)}`;
+      sentences.push(`Shown only ${some}, ${area} of what it sees, it ${said}: ${wanted}.`);
+    } else if (score === null) sentences.push(`All ${entry.n} regions, most important first.`);
+    else sentences.push(`${this.ordered ? `The first ${some}` : some}, ${area} of what it sees, keep ${two(score)}.`);
+    return [...sentences, ...(chosen === 0 ? entry.remarks : [])].join(" ");
+  }
+
+  /** What the model says of the whole image. */
+  #answer() {
     const { entry } = this;
-    const { two, percent } = whymask;
-    const quoted = (label) => `\u201c${label}\u201d`;
+    const { two, quoted } = whymask;
+    const { label } = entry.target;
+    if (label === "the score") return `The score of the whole image is ${two(entry.full_score)}.`;
     const whole = `scores ${two(entry.full_score)} on the whole image.`;
-    const asked = `${quoted(entry.target.label)} ${whole}`;
-    const own = entry.prediction === entry.target.label;
-    const start = own ? `The model says ${quoted(entry.target.label)}, which ${whole}`
-      : entry.prediction ? `The model says ${quoted(entry.prediction)}; ${asked}` : asked;
-    const t = this.t;
-    const [score] = this.scores(t);
-    const which = this.ordered ? `The first ${t} of ${entry.n} regions` : `${t} of ${entry.n} regions`;
-    const area = this.order.slice(0, t).reduce((sum, region) => sum + this.scene.areas[region], 0);
-    const found = score === null ? `All ${entry.n} regions, most important first.`
-      : `${which}, ${percent(area)} of what it sees, keep ${two(score)}.`;
-    const flat = entry.flat ? " The method's map is the same everywhere: the order tells nothing." : "";
-    return `${start} ${found}${flat}${entry.complete ? "" : " The budget ended the search early."}`;
+    const says = entry.kind === "repair" ? `${quoted(entry.given)} (${two(entry.given_score)})`
+      : entry.prediction === null ? "" : quoted(entry.prediction);
+    if (!says) return `${quoted(label)} ${whole}`;
+    return `The model says ${says}${entry.prediction === label ? `, which ${whole}` : `; ${quoted(label)} ${whole}`}`;
   }
 
   #hint() {
-    return matchMedia("(hover: none)").matches ? "Tap a region to see its rank." : "Point at a region to see its rank.";
+    const what = this.ordered || this.entry.ordered ? "its rank" : "whether it is in the mask";
+    return `${matchMedia("(hover: none)").matches ? "Tap" : "Point at"} a region to see ${what}.`;
   }
 
   #hover(event) {
@@ -202,6 +237,25 @@ whymask.View = class View {
     this.focus = region;
     this.readout.textContent = region >= 0 ? this.describe(region) : this.#hint();
     this.#paint();
+  }
+
+  /** One of several masks, by a button each. */
+  #choices() {
+    const { el, two } = whymask;
+    const buttons = this.masks.map((mask, number) => {
+      const text = `mask ${number + 1}, keeps ${two(mask.score)}`;
+      const button = el("button", { type: "button", "aria-pressed": number === 0 }, text);
+      button.addEventListener("click", () => {
+        this.chosen = number;
+        buttons.forEach((one, i) => one.setAttribute("aria-pressed", i === number));
+        this.#take(mask.regions, mask.regions.length);
+        this.claim.textContent = this.#claim();
+        this.photo.setAttribute("aria-label", `The photo. ${this.#claim()}`);
+        this.step(this.t);
+      });
+      return button;
+    });
+    return el("div", { class: "wm-toggles", role: "group", "aria-label": "Masks" }, ...buttons);
   }
 
   #toggles() {
@@ -266,18 +320,28 @@ whymask.View = class View {
   }
 
   #plot() {
-    const { el, two } = whymask;
+    const { two, key } = whymask;
     const { entry, curves } = this;
     this.plot = new whymask.Curves(curves, { full: entry.full_score, kept: entry.kept, onStep: (t) => this.step(t) });
-    const key = (name, text) => el("span", { class: `wm-key ${name}` }, text);
-    const legend = [
+    return whymask.plotted("Curves", this.plot, [
       key("wm-key-insertion", `insertion, AUC ${two(curves.insertion_auc)}`),
       key("wm-key-deletion", `deletion, AUC ${two(curves.deletion_auc)}`),
       key("wm-key-whole", "whole image"),
       entry.kept ? key("wm-key-seed", `seed, ${entry.kept} regions`) : null,
-    ];
-    const above = el("div", { class: "wm-legend" }, ...legend);
-    return el("section", { class: "wm-curves", "aria-label": "Curves" }, above, this.plot.element);
+    ]);
+  }
+
+  /** What the search has seen at other sizes of the mask, where that is more than one point. */
+  #frontier() {
+    const { two, key } = whymask;
+    const { frontier, goal, score, regions, full_score: full } = this.entry;
+    if (Object.keys(frontier).length < 2) return null;
+    return whymask.plotted("Sizes", new whymask.Frontier(frontier, { size: regions.length, score, goal, full }), [
+      key("wm-key-insertion", "best score seen, by the number of regions kept"),
+      key("wm-key-chosen", `the mask, ${regions.length} regions`),
+      goal === null ? null : key("wm-key-goal", `enough, ${two(goal)}`),
+      key("wm-key-whole", "whole image"),
+    ]);
   }
 
   #missing() {
