@@ -159,7 +159,7 @@ def measure(options: argparse.Namespace) -> None:
             print(json.dumps({"model": options.model, "photo": photo, "split": split, "method": method} | values),
                   file=out, flush=True)  # fmt: skip
 
-        for split, named in splits.items():
+        for split, named in splits.items() if options.masks else ():
             names, cases = [name for name, _ in named], [case for _, case in named]
             elsewhere = [other_fills(case) for case in cases]
 
@@ -348,6 +348,7 @@ if __name__ == "__main__":
     measuring.add_argument("--count", type=int, default=72, help="right answers")
     measuring.add_argument("--wrong", type=int, default=24, help="wrong answers, explained twice")
     measuring.add_argument("--orderings", type=int, default=64, help="photos of the orderings")
+    measuring.add_argument("--masks", action=argparse.BooleanOptionalAction, default=True, help="beside the orderings")
     measuring.add_argument("--seeds", type=int, default=5)
     measuring.add_argument("--device", default="cpu")
     measuring.add_argument("--out", type=Path, required=True)
