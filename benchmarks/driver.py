@@ -12,6 +12,7 @@ import numpy as np
 from whymask.search import run
 
 N = 64
+CENTROIDS = (np.argwhere(np.ones((8, 8))) + 0.5) / 8
 ANSWERS = np.random.default_rng(0).random(10 * N)
 
 
@@ -24,14 +25,14 @@ def steps(recipe: str) -> list[float]:
         return ANSWERS[: len(rows)]
 
     start = time.perf_counter()
-    run(recipe, respond, N)
+    run(recipe, respond, N, centroids=CENTROIDS)
     return np.diff([start, *ticks, time.perf_counter()]).tolist()
 
 
 if __name__ == "__main__":
     print("| search | start | first step (greedy: 64 candidates, both sides) | median step | whole search |")
     print("|---|---|---|---|---|")
-    for recipe in ("greedy", "phasewin", "trace"):
+    for recipe in ("greedy", "phasewin", "trace", "discs+swap"):
         runs = [steps(recipe) for _ in range(30)]
         start, first = median(one[0] for one in runs), median(one[1] for one in runs)
         typical = median(seconds for one in runs for seconds in one)

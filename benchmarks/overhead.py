@@ -13,7 +13,7 @@ from skimage.data import data_dir
 import whymask
 
 PHOTOS = ("camera.png", "coffee.png", "rocket.jpg")
-METHODS = ("trace", "copair", "copair+phasewin")
+METHODS = ("trace", "discs+swap", "copair", "copair+phasewin")
 
 
 class Timed:
