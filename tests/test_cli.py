@@ -2,6 +2,8 @@ import json
 import signal
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from dataclasses import replace
 from urllib.request import urlopen
 
@@ -115,7 +117,7 @@ def test_explain_a_photo(tmp_path):
 
 
 @lite
-@pytest.mark.parametrize(("method", "forwards"), [("occlusion", 17), ("hsic", 50), ("grad-cam", 0)])
+@pytest.mark.parametrize(("method", "forwards"), [("occlusion", 17), ("hsic", 60), ("grad-cam", 0)])
 def test_rivals_explain_a_photo_too(tmp_path, method, forwards):
     answer = whymask_command(
         "explain", CAMERA, "--method", method, "--regions", "grid:4x4", "--budget", "60", "--out", str(tmp_path),
@@ -201,10 +203,13 @@ def test_mistakes_are_one_sentence_and_exit_code_2(tmp_path, monkeypatch, argume
 def test_an_interrupt_leaves_no_file_and_no_traceback(tmp_path):
     command = [sys.executable, "-m", "whymask", "explain", CAMERA, "--method", "greedy", "--out", str(tmp_path / "out")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(8)  # Greedy's 4160 forwards take much longer
-        process.send_signal(signal.SIGINT)
-        _, stderr = process.communicate(timeout=60)
+        while not (tmp_path / "out").exists() and process.poll() is None:
+            time.sleep(0.1)
+        while process.poll() is None:  # again where a library that was loading swallowed it
+            process.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(10)
+        stderr = process.stderr.read()
     assert process.returncode == 130
     assert stderr == "whymask: explain was interrupted; nothing was written.\n"
     assert list((tmp_path / "out").iterdir()) == []

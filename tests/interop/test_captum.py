@@ -294,7 +294,7 @@ def test_bad_settings_are_refused_at_once(options, words):
         ({"baselines": torch.zeros(4, 32, 32)}, r"baselines of shape \(4, 32, 32\)"),
         ({"feature_mask": BLOCKS[:7]}, r"feature_mask of shape \(7, 32\)"),
         ({"feature_mask": BLOCKS.float()}, "whole numbers"),
-        ({"feature_mask": BLOCKS // 4}, "number of regions, 4, not 8"),
+        ({"feature_mask": BLOCKS // 4}, "a mask of 8 regions is more than the 4 there are"),
         ({"perturbations_per_eval": 0}, "perturbations_per_eval"),
     ],
 )
