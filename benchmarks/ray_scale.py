@@ -1,8 +1,8 @@
 """How a run scales on Ray: one process with one thread, one with all threads, and one Ray worker per CPU.
 
-Every row explains the same scenes, and their records are compared. Rounds are interleaved, since other programs share
-the machine. Times are of the whole run: loading the model and, with Ray, starting the workers is in them, starting Ray
-is not.
+Every row explains the same scenes, and their records are compared. Rounds are interleaved, since other programs may
+share the machine. Samples a second are counted after the first quarter of the records, when all workers have their
+model; the seconds are of the whole run, with loading models and starting workers.
 Run: python benchmarks/ray_scale.py
 """
 
@@ -29,8 +29,22 @@ ROWS = {
 }
 
 
-def measured(folder: Path, row: str, options: argparse.Namespace) -> tuple[float, dict[str, dict]]:
-    """Seconds of a run, and its records by key."""
+class Clock:
+    """Notes when records are written."""
+
+    def __init__(self) -> None:
+        self.ticks, self.append = [], Store.append
+
+    def __enter__(self) -> list[float]:
+        Store.append = lambda store, record: (self.append(store, record), self.ticks.append(time.perf_counter()))
+        return self.ticks
+
+    def __exit__(self, *problem) -> None:
+        Store.append = self.append
+
+
+def measured(folder: Path, row: str, options: argparse.Namespace) -> tuple[float, float, dict[str, dict]]:
+    """Seconds of a run, samples a second after its first quarter, and its records by key."""
     threads, address = ROWS[row]
     torch.set_num_threads(threads)
     out = folder / f"{time.time_ns()}"
@@ -43,8 +57,10 @@ def measured(folder: Path, row: str, options: argparse.Namespace) -> tuple[float
         "batch_size": 16,
     })  # fmt: skip
     start = time.perf_counter()
-    run(wanted, ray=address, quiet=True)
-    return time.perf_counter() - start, Store(out).records
+    with Clock() as ticks:
+        run(wanted, ray=address, quiet=True)
+    first = len(ticks) // 4
+    return ticks[-1] - start, (len(ticks) - 1 - first) / (ticks[-1] - ticks[first]), Store(out).records
 
 
 def difference(one: dict[str, dict], other: dict[str, dict]) -> float:
@@ -66,18 +82,20 @@ if __name__ == "__main__":
         folder = Path(name)
         write_manifest(folder / "scenes.jsonl", [Sample(str(i), f"scene:{i}") for i in range(options.count)])
         seconds: dict[str, list[float]] = {row: [] for row in ROWS}
+        rates: dict[str, list[float]] = {row: [] for row in ROWS}
         records = {}
         for _ in range(options.rounds):
             for row in ROWS:
-                spent, records[row] = measured(folder, row, options)
+                spent, rate, records[row] = measured(folder, row, options)
                 seconds[row].append(spent)
+                rates[row].append(rate)
         first = next(iter(ROWS))
-        print(f"{options.model}, {options.method}, {options.count} scenes, median of {options.rounds} rounds\n")
-        print("| run | s | samples/s | times the first row, by round | largest difference of a score |")
+        print(f"{options.model}, {options.method}, {options.count} scenes, medians of {options.rounds} rounds\n")
+        print("| run | whole run s | samples/s | times the first row, by round | largest difference of a score |")
         print("|---" * 5 + "|")
-        for row, spent in seconds.items():
-            ratios = [a / b for a, b in zip(seconds[first], spent, strict=True)]
+        for row in ROWS:
+            ratios = [mine / theirs for mine, theirs in zip(rates[row], rates[first], strict=True)]
             told = f"{median(ratios):.2f} ({min(ratios):.2f} ... {max(ratios):.2f})"
             gap = difference(records[first], records[row])
-            print(f"| {row} | {median(spent):.1f} | {options.count / median(spent):.2f} | {told} | {gap:.1g} |")
+            print(f"| {row} | {median(seconds[row]):.1f} | {median(rates[row]):.2f} | {told} | {gap:.1g} |")
     ray.shutdown()
