@@ -82,6 +82,8 @@ def test_what_cannot_be_answered_is_one_clear_sentence(words):
         words.answer("a horse on the sofa")
     with pytest.raises(WhymaskError, match="empty"):
         words.answer("  ")
+    with pytest.raises(WhymaskError, match=r"the question 'is there a kat \?' has no token for 'kat' in tiny; did you"):
+        words.prompt(" is there a kat ?")
     with pytest.raises(WhymaskError, match="outside the vocabulary"):
         words.token(10_000)
     with pytest.raises(WhymaskError, match="2 slots for the image: leave '<image>' out"):

@@ -73,6 +73,24 @@ def test_a_hallucination_is_repaired_on_the_command_line(answered, tmp_path, mon
     np.testing.assert_array_equal(saved.scene.canvas, scenes.scene("test", number).pixels)
 
 
-def test_what_the_vocabulary_lacks_is_named():
+def test_what_the_vocabulary_lacks_is_named(folder):
+    model = whymask.load("tiny-qwen")
     with pytest.raises(WhymaskError, match="no token for 'Perhaps' in tiny-qwen"):
-        whymask.repair("scene:0", "tiny-qwen", question="Is there a cup in the image?", want="Perhaps")
+        whymask.repair("scene:0", model, question="Is there a cup in the image?", want="Perhaps")
+    with pytest.raises(WhymaskError, match="no token for 'dog' in tiny-qwen"):
+        whymask.repair("scene:0", model, question="Is there a dog in the image?", want="No")
+    with pytest.raises(WhymaskError, match="no token for 'This' in tiny-qwen"):  # POPE's long prompt
+        next(answer_all(model, scenes.questions("adversarial", 1), folder))
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_loading_is_silent_and_leaves_the_bars_as_they_were(capfd, shown):
+    from transformers.utils import logging
+
+    (logging.enable_progress_bar if shown else logging.disable_progress_bar)()
+    try:
+        whymask.load("tiny-llava")
+        assert capfd.readouterr().err == ""
+        assert logging.is_progress_bar_enabled() is shown
+    finally:
+        logging.enable_progress_bar()

@@ -39,7 +39,10 @@ class Dialogue:
 
     def prompt(self, question: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The tokens before and after the image's own."""
-        content = [{"type": "image"}, {"type": "text", "text": question.strip()}]
+        question = question.strip()
+        if not self._known(self._encode(question)):  # whole words only: the model would be asked something else
+            raise self._no_token("question", question)
+        content = [{"type": "image"}, {"type": "text", "text": question}]
         text = self.tokenizer.apply_chat_template(
             [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True
         )
@@ -82,7 +85,7 @@ class Dialogue:
         encoded = self.tokenizer(plain, add_special_tokens=False, return_offsets_mapping=True)
         ids = tuple(encoded["input_ids"])
         if not self._known(ids):
-            raise self._no_token(next((w for w in plain.split() if not self._known(self._encode(w))), plain), plain)
+            raise self._no_token("answer", plain)
         if marked is None:
             return Answer(text, tuple((i,) for i in ids), ids[:-1])
         start, end = marked.start(), marked.start() + len(marked[1])
@@ -101,7 +104,7 @@ class Dialogue:
         single = {ids[0] for ids in forms if len(ids) == 1 and self._known(ids)}
         typed = {ids[0] for ids in forms[:2] if self._known(ids)}
         if not single | typed:
-            raise self._no_token(word, word)
+            raise self._no_token("answer", word)
         return tuple(sorted(single or typed))
 
     def read(self, ids: list[int]) -> str:
@@ -118,10 +121,11 @@ class Dialogue:
     def _known(self, ids: list[int] | tuple[int, ...]) -> bool:
         return bool(ids) and self.tokenizer.unk_token_id not in ids
 
-    def _no_token(self, word: str, answer: str) -> WhymaskError:
+    def _no_token(self, kind: str, text: str) -> WhymaskError:
+        word = next((word for word in text.split() if not self._known(self._encode(word))), text)
         vocabulary = (token.lstrip("Ġ▁") for token in self.tokenizer.get_vocab())
         closest = str(unknown("word", word, [token for token in vocabulary if token.isalnum()])).partition("; ")[2]
-        return WhymaskError(f"the answer {answer!r} has no token for {word!r} in {self.name}; {closest}")
+        return WhymaskError(f"the {kind} {text!r} has no token for {word!r} in {self.name}; {closest}")
 
 
 class TokenTexts:

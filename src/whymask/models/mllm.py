@@ -138,7 +138,7 @@ class Mllm(ABC):
         self, image: ImageSource, question: str | None, answer: Answer, resize: Resize, fill: Fill = "black"
     ) -> MllmBound:
         if question is None or not question.strip():
-            raise WhymaskError(f"{self.name} answers questions: pass a question such as 'Is there a dog?'.")
+            raise WhymaskError(f"{self.name} answers questions: pass a question such as 'Is there a cup?'.")
         before, after = self.dialogue.prompt(question)
         picture = load_image(image)
         canvas, box = self.geometry.place(picture, resize)

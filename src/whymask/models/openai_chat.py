@@ -89,7 +89,7 @@ class OpenAIChatModel(Served):
     ) -> RemoteBound:
         """Put the image on the input grid; without a target, explain the token the model gives for all of it."""
         if question is None or not question.strip():
-            raise WhymaskError(f"{self.name} answers questions: pass a question such as 'Is there a dog?'.")
+            raise WhymaskError(f"{self.name} answers questions: pass a question such as 'Is there a cup?'.")
         picture = load_image(image)
         placed = self.geometry.place(picture, resize)
         said = str(target) if target is not None else self.tokens([placed[0]], [question])[0][0][0]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from whymask.errors import WhymaskError
 from whymask.models import llava, qwen2_5_vl
@@ -22,9 +25,23 @@ def load(name: str, *, device: str = "cpu", dtype: str = "fp32", compile: bool |
         dtype: "fp32", "fp16" or "bf16".
         compile: as for the large ones.
     """
-    if optional("transformers") is None:
+    transformers = optional("transformers")
+    if transformers is None:
         raise WhymaskError(f"{name} needs transformers: pip install 'whymask[hf]'.")
-    model: Mllm = FAMILIES[name].load(str(CHECKPOINTS / name), device=device, dtype=dtype, compile=compile)
+    with _without_bars(transformers.utils.logging):
+        model: Mllm = FAMILIES[name].load(str(CHECKPOINTS / name), device=device, dtype=dtype, compile=compile)
     model.name = name
     model.dialogue.name = name
     return model
+
+
+@contextmanager
+def _without_bars(logging: Any) -> Iterator[None]:
+    """No progress bars of transformers: what takes a moment needs none."""
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
