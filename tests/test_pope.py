@@ -60,6 +60,8 @@ def test_an_id_is_not_needed(tmp_path):
         ({"image": "a.jpg", "label": "yes"}, "line 2 of .* has no 'text'; each line needs image, text, label"),
         ({"image": "a.jpg"}, "has no 'text' and no 'label'"),
         ({**LINE, "label": "Yes"}, "label 'Yes'; it must be 'yes' or 'no'"),
+        ({**LINE, "question_id": "a7"}, "question_id 'a7'; it must be a whole number, or left out"),
+        ({**LINE, "question_id": None}, "question_id None"),
         ("[1]\n", "has no 'image'"),
         ("{broken\n", "line 2 of .* is not JSON"),
     ],
@@ -67,6 +69,11 @@ def test_an_id_is_not_needed(tmp_path):
 def test_a_broken_line_is_named(tmp_path, line, complaint):
     with pytest.raises(WhymaskError, match=complaint):
         read_questions(written(tmp_path, LINE, line))
+
+
+def test_a_file_without_questions_is_no_question_file(tmp_path):
+    with pytest.raises(WhymaskError, match=r"coco_pope_random\.json is empty"):
+        read_questions(written(tmp_path, "\n"))
 
 
 def test_a_missing_file_is_named_with_the_closest(tmp_path):
@@ -119,8 +126,9 @@ def test_questions_about_annotated_images():
         thing = question.text.removeprefix("Is there a ").removesuffix(" in the image?")
         assert (question.label == "yes") == (thing in shown[question.image])
     assert questions_about(shown, "popular") == questions
-    with pytest.raises(WhymaskError, match="nothing to ask"):
-        questions_about({"c.jpg": ["bed"]}, "random")
+    for few in ({"c.jpg": ["bed"]}, {"a.jpg": shown["a.jpg"]}):  # too little there, and too little missing
+        with pytest.raises(WhymaskError, match="shows 3 kinds of objects and lacks 3 others: there is nothing to ask"):
+            questions_about(few, "random")
 
 
 def test_coco_annotations_of_both_kinds(tmp_path):

@@ -62,6 +62,8 @@ def read_questions(path: str | Path) -> list[Question]:
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise WhymaskError(f"the question file {file} cannot be read: {error}.") from None
+    if not any(line.strip() for line in lines):
+        raise WhymaskError(f"the question file {file} is empty.")
     return [_question(line, f"line {number} of {file}", number) for number, line in enumerate(lines, 1) if line.strip()]
 
 
@@ -78,7 +80,10 @@ def _question(line: str, where: str, number: int) -> Question:
         )
     if entry["label"] not in get_args(Label):
         raise WhymaskError(f"{where} has the label {entry['label']!r}; it must be 'yes' or 'no'.")
-    return Question(int(entry.get("question_id", number)), entry["image"], entry["text"], entry["label"])
+    known = entry.get("question_id", number)
+    if not str(known).isdecimal():
+        raise WhymaskError(f"{where} has the question_id {known!r}; it must be a whole number, or left out.")
+    return Question(int(known), entry["image"], entry["text"], entry["label"])
 
 
 def write_questions(path: str | Path, questions: Iterable[Question]) -> Path:
@@ -133,7 +138,7 @@ def pick(
 def questions_about(shown: Mapping[str, Sequence[str]], sampling: Sampling, seed: int = 0) -> list[Question]:
     """Questions about images of known content, by file name; objects are counted over these images themselves.
 
-    As in POPE, only images that show at least three kinds of objects are asked about.
+    As in POPE, only images that show at least three kinds of objects are asked about; as many must be missing.
     """
     names = sorted({name for objects in shown.values() for name in objects})
     there = np.array([np.isin(names, list(objects)) for objects in shown.values()]).reshape(len(shown), len(names))
@@ -144,7 +149,7 @@ def questions_about(shown: Mapping[str, Sequence[str]], sampling: Sampling, seed
             for i, label in pick(row, counts, sampling, np.random.default_rng((seed, number))):
                 asked.append(Question(len(asked) + 1, image, ask(names[i]), label))
     if not asked:
-        raise WhymaskError(f"no image shows at least {EACH} kinds of objects, so there is nothing to ask about.")
+        raise WhymaskError(f"no image shows {EACH} kinds of objects and lacks {EACH} others: there is nothing to ask.")
     return asked
 
 
