@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 from orderings import interval
+from scipy.stats import binomtest
 
 import whymask
 from whymask import scenes
@@ -202,12 +203,11 @@ def measure(model, folder: Path, options: argparse.Namespace, records: Records) 
 
 
 def percent(values: list[bool]) -> str:
-    """A share with its bootstrap 95 % interval."""
+    """A share with Wilson's 95 % interval, which is open even where all cases agree."""
     if not values:
         return "-"
-    array = np.array(values, dtype=float)
-    low, high = interval(array, np.random.default_rng(0))
-    return f"{array.mean():.0%} [{low:.0%}, {high:.0%}]"
+    low, high = binomtest(sum(values), len(values)).proportion_ci(method="wilson")
+    return f"{np.mean(values):.0%} [{low:.0%}, {high:.0%}]"
 
 
 def table(model, records: Records) -> str:
@@ -247,25 +247,25 @@ def table(model, records: Records) -> str:
 
 
 def against(found: dict[str, list[dict]]) -> list[str]:
-    """TRACE Direct against each control on the same cases, and whether one of them repairs as well."""
+    """TRACE Direct against CoPAIR's and each control on the same cases, and whether a control repairs as well."""
     lines, equal = [], []
     for kind in (None, *MISTAKES):
         of, level = MISTAKES.get(kind, "all"), []
         mine = {r["question"]: r["repaired"] for r in found["TRACE Direct"] if kind in (None, r["mistake"])}
-        for row in CONTROLS:
+        for row in ("CoPAIR Direct", *CONTROLS):
             theirs = {r["question"]: r["repaired"] for r in found[row]}
             gaps = np.array([float(ok) - theirs[q] for q, ok in mine.items() if q in theirs])
             if not len(gaps):
                 continue
             low, high = interval(gaps, np.random.default_rng(0))
-            lines.append(f"| {of} | {row.removeprefix('control: ')} | {gaps.mean():+.0%} [{low:+.0%}, {high:+.0%}] |")
-            if low <= 0:
-                level.append(row.removeprefix("control: "))
+            lines.append(f"| {of} | {row} | {gaps.mean():+.0%} [{low:+.0%}, {high:+.0%}] |")
+            if row in CONTROLS and low <= 0:
+                level.append(f'"{row.removeprefix("control: ")}"')  # names have commas in them
         if mine:
             equal.append(f"of {of}: {', '.join(level) or 'none'}")
     said = "Controls that repair as well as TRACE Direct (the interval of the difference reaches zero): "
     head = f"**{said}{'; '.join(equal)}.**"
-    return [head, "", "| wrong answers | control | TRACE Direct - control, same cases |", "|---|---|---|", *lines]
+    return [head, "", "| wrong answers | other row | TRACE Direct - other, same cases |", "|---|---|---|", *lines]
 
 
 if __name__ == "__main__":
@@ -295,9 +295,10 @@ if __name__ == "__main__":
         f"# Repair of wrong answers\n\n`python {' '.join(sys.argv)}`\n\n"
         f"The models that ship with the package, adversarial questions about {options.images} test scenes, slico:64, "
         f"black fill, k = {K}, seed 0, paper defaults. Cases are drawn from all wrong answers by a fixed shuffle; a "
-        "case is repaired when the answer begins with the right word. Shares are of all cases, intervals are bootstrap "
-        "95 %, and MEC counts distinct masked images (CoPAIR Direct without the ordering inside its mask). "
-        "AMCR and CSR@10 need an ordering. Kept area is that of the mask, or of the first right prefix.\n"
+        "case is repaired when the answer begins with the right word. Shares are of all cases with Wilson's 95 % "
+        "intervals, other intervals are bootstrap 95 %, and MEC counts distinct masked images (CoPAIR Direct without "
+        "the ordering inside its mask). AMCR and CSR@10 need an ordering. Kept area is that of the mask, or of the "
+        "first right prefix.\n"
     )
     (options.out / "repair.md").write_text("\n".join([header, *parts]))
     print((options.out / "repair.md").read_text())
