@@ -111,6 +111,8 @@ def test_before_and_after(tmp_path):
     before, after = figure.axes
     assert before.get_title() == 'whole image\nsays "Yes" (0.62)'
     assert after.get_title() == 'only 2 of 4 regions, 50% of the image\nsays "No" (1.00)'
+    below = '"No" scores 0.38 on the whole image, 1.00 on these regions and 1.00 on an empty image'
+    assert figure.get_supxlabel() == below
     shown = np.asarray(after.get_images()[0].get_array())
     np.testing.assert_array_equal(shown[..., 0] > 0, fixed.mask)
     with Image.open(fixed.savefig(tmp_path / "repair.png")) as drawn:

@@ -83,6 +83,8 @@ def main() -> None:
     found = [one.with_curves(whymask.replay(one, model)) if one.kind == "ordering" else one for one in found]
     found[-1].savefig(HERE / "demo.png")
     save_figure(compare_figure(found), HERE / "compare.png")
+    kite = "Is there a kite in the image?"
+    whymask.repair("scene:505", "tiny-qwen", question=kite, want="Yes").savefig(HERE / "repair.png")
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         page = Path(folder) / "report.html"

@@ -304,14 +304,14 @@ def _outline(axes: Axes, scene: Scene, region: int, name: str) -> None:
     extent = (-1, width, -1, height)  # of the padded array: a border at the photo's edge is a border too
     axes.contour(np.pad(inside, 1), levels=[0.5], colors=[EVIDENCE], linewidths=0.9, extent=extent)
     style: dict[str, Any] = {"color": EVIDENCE, "fontsize": 5.5, "weight": "bold", "ha": "center", "va": "center"}
-    axes.text(cols.mean(), rows.mean(), name, clip_on=True, path_effects=_halo(), **style)
+    axes.text(cols.mean(), rows.mean(), name, clip_on=True, path_effects=halo(), **style)
 
 
-def _halo() -> list[Any]:
-    """A dark rim, so that a number is readable on any ground."""
+def halo(width: float = 1.4) -> list[Any]:
+    """A dark rim, so that a number or a line stands out on any ground."""
     from matplotlib.patheffects import withStroke
 
-    return [withStroke(linewidth=1.4, foreground="black")]
+    return [withStroke(linewidth=width, foreground="black")]
 
 
 def _on_photo(target: Floats, values: Floats, box: Box) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whymask.views.figure import EVIDENCE, LINES, WIDTH, bare, common_scene, fixed_scales, small_text
+from whymask.views.figure import EVIDENCE, LINES, WIDTH, bare, common_scene, fixed_scales, halo, small_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,22 +22,32 @@ HIGHEST, LOWEST = 1.4, 0.6  # height / width of an image's panel
 
 
 def repair_figure(repair: Repair) -> Figure:
-    """The original with its answer and probability, and the image with only the kept regions and its answer."""
+    """The original with its answer and probability, and the image with only the kept regions and its answer.
+
+    Below them the wanted answer's score on both and on an empty image: where that has it too, the regions prove little.
+    """
     from matplotlib.figure import Figure
 
     scene, mask = repair.scene, repair.mask
     height, width = mask.shape
-    figure = Figure(figsize=(WIDTH, WIDTH / 2 * _slope(scene) + 0.7), layout="compressed")
+    figure = Figure(figsize=(WIDTH, WIDTH / 2 * _slope(scene) + 0.8), layout="compressed")
     panels: Any = figure.subplots(1, 2)
     before, after = panels
     bare(before, scene.canvas, interpolation="nearest")
     before.set(autoscale_on=False)
     _show_kept(after, repair)
     # Padded, so that a border at the image's edge is a border too.
-    before.contour(np.pad(mask, 1), levels=[0.5], colors=[EVIDENCE], linewidths=1.4, extent=(-1, width, -1, height))
+    extent = (-1, width, -1, height)
+    border = before.contour(np.pad(mask, 1), levels=[0.5], colors=[EVIDENCE], linewidths=1.4, extent=extent)
+    border.set_path_effects(halo(2.2))
     before.set_title(f"whole image\n{_said(repair.given, repair.given_score)}", fontsize=9)
     kept = f"only {len(repair.regions)} of {repair.n} regions, {repair.area:.0%} of the image"
     after.set_title(f"{kept}\n{_verdict(repair, 40)}", fontsize=9)
+    scores = (
+        f'"{repair.target.label}" scores {scene.full_score:.2f} on the whole image, '
+        f"{repair.score:.2f} on these regions and {scene.blank_score:.2f} on an empty image"
+    )
+    figure.supxlabel(fill(scores, 100), fontsize=8)
     if question := repair.provenance.get("question"):
         figure.suptitle(fill(question, 80), fontsize=10)
     return figure
