@@ -1,6 +1,6 @@
 """Train the two small multimodal models that ship with the package, on scenes of `whymask.scenes`.
 
-    python training/tiny_mllm.py qwen --device cuda --seconds 140 --out tiny-qwen
+    python training/tiny_mllm.py qwen --device cuda --seconds 130 --out tiny-qwen
     python training/tiny_mllm.py llava --device cuda --seconds 140 --out tiny-llava
 
 Everything runs through the code that later explains them: tower, projection and decoder are the parts of a loaded
