@@ -85,14 +85,19 @@ def partition(
         regions = str(regions)
     if not isinstance(regions, str):
         return _given(np.asarray(regions), grid, image_shape, box, "given")
+    check_regions(regions)
     kind, _, size = regions.partition(":")
-    if kind == "slico" and re.fullmatch(r"[1-9]\d*", size or "64"):
+    if kind == "slico":
         return Partition(_numbered(_slico(canvas, int(size or 64))), regions)
-    if kind == "grid" and re.fullmatch(r"[1-9]\d*(x[1-9]\d*)?", size or "64"):
+    if kind == "grid":
         return Partition(_numbered(_grid(grid, size or "64")), regions)
-    if Path(regions).is_file():
-        return _given(_read_labels(Path(regions)), grid, image_shape, box, Path(regions).name)
-    raise WhymaskError(f"regions is 'slico:64', 'grid:8x8' or the path of a label map, not {regions!r}.")
+    return _given(_read_labels(Path(regions)), grid, image_shape, box, Path(regions).name)
+
+
+def check_regions(regions: str) -> None:
+    """Refuse a text that divides no image, before there is one."""
+    if not re.fullmatch(r"slico(:[1-9]\d*)?|grid(:[1-9]\d*(x[1-9]\d*)?)?", regions) and not Path(regions).is_file():
+        raise WhymaskError(f"regions is 'slico:64', 'grid:8x8' or the path of a label map, not {regions!r}.")
 
 
 def _slico(canvas: Canvas, count: int) -> NDArray[Any]:

@@ -62,6 +62,8 @@ repope = {manifest = "wrong.jsonl"}
         ({"seeds": [-1]}, "each of seeds must be a whole number of at least 0, not -1."),
         ({"together": 0}, "together must be a whole number of at least 1, not 0."),
         ({"regions": 64}, "regions in the configuration must be text, not 64."),
+        ({"regions": "slic:64"}, "regions is 'slico:64', 'grid:8x8' or the path of a label map, not 'slic:64'."),
+        ({"fill": "blck"}, "unknown fill 'blck'; did you mean 'black'?"),
         ({"resize": "crop"}, "unknown resize 'crop'"),
         ({"photos": {}}, "[photos] needs 'source'."),
         ({"photos": {"source": "x", "corect": 1}}, "unknown key in [photos]: 'corect'; did you mean 'correct'?"),
@@ -99,6 +101,8 @@ def test_a_file_that_is_no_configuration(tmp_path):
 def test_the_configurations_at_hand_are_right(file):
     made = read_config(file)
     assert str(made.out) == f"runs/{file.stem}"
+    # The systems the paper follows squash photos; what its multimodal models do is their own.
+    assert (made.resize == "squash") == (file.parent.name == "paper" and made.photos is not None)
 
 
 def test_the_configuration_of_the_page_is_right():

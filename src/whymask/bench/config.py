@@ -11,10 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
+import numpy as np
+
 from whymask.answers import PLAIN, VQA
 from whymask.bench.splits import CORRECT, SOURCES, WRONG
 from whymask.errors import WhymaskError, unknown, whole
 from whymask.imaging import Resize
+from whymask.masking import fill_canvas
+from whymask.partition import check_regions
 from whymask.pope import Sampling
 from whymask.search import Recipe
 
@@ -139,6 +143,8 @@ def config(table: Mapping[str, Any], name: str = "run") -> Config:
             "the configuration names nothing to explain: give it [photos], [questions], objects, or [splits] with "
             "manifests."
         )
+    check_regions(checked.regions)
+    fill_canvas(checked.fill, np.zeros((1, 1, 3), dtype=np.uint8))
     for kind, specs in (("models", models), ("methods", methods)):
         names = [spec.name for spec in specs]
         twice = next((name for name in names if names.count(name) > 1), None)
