@@ -7,7 +7,7 @@ import pytest
 from whymask import WhymaskError
 from whymask.bench.records import Store
 from whymask.bench.render import as_csv, as_json, as_latex, as_markdown
-from whymask.bench.table import table
+from whymask.bench.table import read, table
 
 from bench.made_up import ordering, row, write
 
@@ -65,6 +65,29 @@ def test_markdown(run):
     assert "| s | forwards/s |" in as_markdown(table([run]), profile=True)
 
 
+def test_forwards_after_gradients_are_marked(tmp_path):
+    rows = [
+        (row("asn+greedy", needs="gradients"), {"a": ordering(0.1)}),
+        (row("gradient", 1, needs="gradients"), {"a": ordering(0.1, mec=0)}),
+        (row("greedy", 2), {"a": ordering(0.1)}),
+    ]
+    text = as_markdown(table([write(tmp_path / "run", rows)]))
+    assert [line.split("|")[-2].strip() for line in text.splitlines()[4:7]] == [
+        "100 [100, 100]*",
+        "—",
+        "100 [100, 100]",
+    ]
+    assert "* goes backward first" in text
+    assert "* goes backward first" not in as_markdown(table([tmp_path / "run"], methods=["greedy", "gradient"]))
+
+
+def test_some_rows_beside_the_one_they_are_compared_with(run):
+    made = table([run], against="greedy", methods=["trace+greedy"])
+    assert [line.row.method for line in made.lines] == ["greedy", "trace+greedy"]
+    with pytest.raises(WhymaskError, match="unknown row 'trac'; did you mean 'trace'"):
+        table([run], methods=["trac"])
+
+
 def test_latex(run):
     text = as_latex(table([run]))
     assert text.count(r"\begin{tabular}{lcccccccc}") == text.count(r"\end{tabular}") == 1
@@ -117,6 +140,11 @@ def test_a_later_result_mends_an_error(tmp_path):
     write(folder, [(one, {"a": ordering(0.4)})])
     (line,) = table([folder]).lines
     assert (line.failed, line.samples) == (0, ("a", "b"))
+    # A photo that was not there has another key than when it came.
+    store = Store(folder)
+    store.append({"key": "no image", "row": one.hash, "sample": "b", "seed": 0, "error": "there is no file"})
+    assert table([folder]).lines[0].failed == 0
+    assert read([folder]).errors == []
 
 
 def test_what_cannot_be_shown_is_told(tmp_path, run):

@@ -23,7 +23,7 @@ def export(runs: Sequence[str | Path], out: Path) -> int:
         raise WhymaskError("Parquet files need pyarrow: pip install 'whymask[parquet]'.")
     found = read(runs)
     lines: list[dict[str, Any]] = []
-    for record in [*found.records.values(), *found.errors.values()]:
+    for record in [*found.records.values(), *found.errors]:
         row = found.rows[record["row"]]
         names = dict(zip(("model", "split", "method"), row.names, strict=True))
         lines.append({**names, **record, "settings": json.dumps(row.settings, sort_keys=True)})

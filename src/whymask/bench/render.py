@@ -22,6 +22,7 @@ MENDED = (
     "rest, AMCR is the mean of the smallest area whose removal mends (1 where none does), CSR@10 the share where that "
     "is at most 10 %."
 )
+MIXED = "* goes backward first, which is no forward; what follows is counted."
 SHOWN = (
     "On object is the share of the mask, or of the first regions of an ordering (as many as masks usually have), that "
     "lies on the true objects; object area, their share of the image, is what chance would give."
@@ -119,7 +120,8 @@ def grids(table: Table, profile: bool = False) -> list[Grid]:
             cells = [(f"{line.row.method}{uneven}{failed}", False)]
             for name, column in shown.items():
                 cell = line.cells.get(name)
-                cells.append((_mean(cell, column, line), name == emphasis and line is best))
+                mixed = "*" if name == "mec" and cell is not None and line.row.needs == "gradients" else ""
+                cells.append((_mean(cell, column, line) + mixed, name == emphasis and line is best))
             body.append(cells)
         header = [("method", False), *((column.name, name == emphasis) for name, column in shown.items())]
         made.append(Grid(title, header, body))
@@ -180,6 +182,8 @@ def notes(table: Table) -> list[str]:
         told.append(MENDED)
     if any("on_object" in line.cells for line in table.lines):
         told.append(SHOWN)
+    if any(line.row.needs == "gradients" and "mec" in line.cells for line in table.lines):
+        told.append(MIXED)
     failed = sum(line.failed for line in table.lines)
     if failed:
         told.append(f"{failed} results failed and are in no mean.")

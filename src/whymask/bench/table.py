@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -105,13 +106,16 @@ def table(runs: Sequence[str | Path], against: str | None = None, methods: Seque
     Args:
         runs: their folders; the shards of one run may lie in several.
         against: a method that all others of its model and split are compared with on the same samples.
-        methods: only these rows.
+        methods: only these rows, and the one they are compared with.
     """
-    lines = [line for line in collect(runs) if not methods or line.row.method in methods]
+    lines = collect(runs)
     known = {line.row.method for line in lines}
-    for name in [*methods, *([against] if against else [])]:
+    wanted = [*methods, *([against] if against else [])]
+    for name in wanted:
         if name not in known:
             raise unknown("row", name, known)
+    if methods:
+        lines = [line for line in lines if line.row.method in wanted]
     hashed = digest(sorted((line.row.hash, line.samples, _told(line)) for line in lines))
     made = Table(lines, against, hashed)
     for block in made.blocks:
@@ -122,16 +126,17 @@ def table(runs: Sequence[str | Path], against: str | None = None, methods: Seque
 
 @dataclass(frozen=True)
 class Found:
-    """Everything in the folders of runs: rows by hash, results and failures by key."""
+    """Everything in the folders of runs."""
 
-    rows: dict[str, Row]
-    records: dict[str, Record]
-    errors: dict[str, Record]  # where there is no result
+    rows: dict[str, Row]  # by hash
+    records: dict[str, Record]  # results by key
+    errors: list[Record]  # failures of samples that have no result, one each
 
 
 def read(runs: Sequence[str | Path]) -> Found:
     """What several runs, or the shards of one, hold together."""
-    found = Found({}, {}, {})
+    found = Found({}, {}, [])
+    errors: dict[tuple[Any, ...], Record] = {}  # keys change with an image that was missing or broken
     for folder in map(Path, runs):
         if not (folder / "rows").is_dir():
             raise WhymaskError(f"{folder} holds no records; name the folder of a 'whymask bench run'.")
@@ -142,12 +147,16 @@ def read(runs: Sequence[str | Path]) -> Found:
                 raise WhymaskError(f"two runs have a row {row.method!r} ({row.model}, {row.split}) that differs.")
             found.rows.setdefault(row.hash, row)
         found.records.update(store.records)
-        found.errors.update(store.errors)
-    for key in found.records:
-        found.errors.pop(key, None)
+        errors |= {_place(record): record for record in store.errors.values()}
     if not found.records:
         raise WhymaskError("there is no result yet.")
+    there = {_place(record) for record in found.records.values()}
+    found.errors.extend(record for place, record in errors.items() if place not in there)
     return found
+
+
+def _place(record: Record) -> tuple[Any, ...]:
+    return record["row"], record["sample"], record["seed"]
 
 
 def collect(runs: Sequence[str | Path]) -> list[Line]:
@@ -156,13 +165,11 @@ def collect(runs: Sequence[str | Path]) -> list[Line]:
     by_row: dict[str, list[Record]] = {name: [] for name in found.rows}
     for record in found.records.values():
         by_row[record["row"]].append(record)
-    failed: dict[str, set[tuple[str, int]]] = {name: set() for name in found.rows}
-    for record in found.errors.values():
-        failed[record["row"]].add((record["sample"], record["seed"]))
+    failed = Counter(record["row"] for record in found.errors)
     return [_line(row, by_row[row.hash], failed[row.hash]) for row in found.rows.values()]
 
 
-def _line(row: Row, records: list[Record], failed: set[tuple[str, int]]) -> Line:
+def _line(row: Row, records: list[Record], failed: int) -> Line:
     results: dict[str, dict[int, Record]] = {}
     for record in records:
         seeds = results.setdefault(record["sample"], {})
@@ -178,7 +185,7 @@ def _line(row: Row, records: list[Record], failed: set[tuple[str, int]]) -> Line
         row,
         samples,
         tuple(sorted({record["seed"] for record in records})),
-        sum(seed not in results.get(sample, {}) for sample, seed in failed),
+        failed,
         {name: v for name, numbers in columns.items() if not np.isnan(v := np.array(numbers, dtype=np.float64)).all()},
         {s: tuple(results[s][min(results[s])].get("mask", ())) for s in samples},
     )
