@@ -1,11 +1,17 @@
 import pytest
+import torch
 
+import whymask
 from whymask import WhymaskError
 from whymask.bench.ablations import ABLATIONS, ablated, overlaps
 from whymask.bench.config import config
+from whymask.bench.runner import run
+from whymask.bench.table import table
 from whymask.bench.tail import tail
 
 from bench.made_up import ordering, row, write
+from bench.toy import finish, photos, start, toml
+from bench.toy import table as toy_table
 
 BASE = {"models": ["m"], "methods": ["greedy"], "photos": {"source": "photos"}, "out": "runs/base"}
 
@@ -41,6 +47,28 @@ def test_manifests_are_taken_as_they_are():
         ablated(config(base), "budge")
 
 
+@pytest.mark.parametrize("name", ABLATIONS)
+def test_each_of_them_runs(tmp_path, name):
+    photos(tmp_path, 2)
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(400, 3))
+    model = whymask.wrap(net, labels=list("abc"), size=12)
+    base = config(toy_table(tmp_path, regions="grid:5x5", together=2))
+    made = ablated(base, name)
+    summary = run(made, load=lambda spec: model, quiet=True)
+    assert (summary.done, summary.failed) == (2 * len(made.methods), [])
+    lines = table([made.out], ABLATIONS[name].against).lines
+    assert [line.row.method for line in lines] == [method.name for method in ABLATIONS[name].methods]
+    masks = name == "overlap"
+    assert all(("insertion_auc" in line.cells) != masks and ("score" in line.cells) == masks for line in lines)
+
+
+def test_what_failed_is_told_where_there_is_no_table(place):
+    code, out, err = finish(start("ablate", "overlap", toml(place / "b.toml", toy_table(place, regions="grid:1x1"))))
+    assert (code, out) == (1, f"0 of 42 results are there, 42 failed in {place}/run-overlap.\n\n")
+    assert "failed: 0, k4: a mask of 4 regions is more than the 1 there are" in err
+
+
 def test_overlaps_of_known_masks(tmp_path):
     def masks(*regions):
         return {
@@ -53,12 +81,15 @@ def test_overlaps_of_known_masks(tmp_path):
         (row("k3", 1, returns="mask"), masks((2, 1, 7), (8, 3, 4))),
         (row("k4", 2, returns="mask"), masks((7, 2, 1, 9), (5, 6, 7, 8))),
     ]
-    lines = overlaps([write(tmp_path / "run", rows)]).splitlines()
-    assert lines[2:] == [
+    other = row("k2", 3, split="other", returns="mask"), masks((1, 2), (3, 4))
+    lines = overlaps([write(tmp_path / "run", [*rows, other])]).splitlines()
+    assert lines[0] == "### net, correct"
+    assert lines[4:7] == [
         "| top2_of_k3_vs_k2 | 0.7500 | 0.6667 | 2 |",  # all of a; 3 of (3, 4) in b, a third of their union
         "| top2_of_k4_vs_k2 | 0.2500 | 0.1667 | 2 |",
         "| top3_of_k4_vs_k3 | 0.5000 | 0.5000 | 2 |",
     ]
+    assert lines[8] == "### net, other"
 
 
 def test_a_tail_that_carries_the_gap(tmp_path):

@@ -86,16 +86,19 @@ def ablated(config: Config, name: str) -> Config:
 
 def overlaps(runs: Sequence[str | Path]) -> str:
     """The paper's overlap table as Markdown: the first A regions of masks of B against the masks of A."""
-    rows: dict[str, dict[tuple[str, str, str], tuple[int, ...]]] = {}
+    found: dict[str, dict[str, dict[str, tuple[int, ...]]]] = {}  # by model and split, method, sample
     for line in collect(runs):
         model, split, method = line.row.names
-        rows.setdefault(method, {}).update({(model, split, s): mask for s, mask in line.masks.items()})
-    lines = ["| comparison | overlap | Jaccard | samples |", "|---|---|---|---|"]
-    for small, large in combinations(rows, 2):
-        shared = sorted(rows[small].keys() & rows[large].keys())
-        pairs = [top_overlap(rows[large][s], rows[small][s]) for s in shared]
-        if pairs:
-            share, jaccard = np.mean(pairs, axis=0)
-            top = len(rows[small][shared[0]])
-            lines.append(f"| top{top}_of_{large}_vs_{small} | {share:.4f} | {jaccard:.4f} | {len(pairs)} |")
-    return "\n".join(lines) + "\n"
+        found.setdefault(f"{model}, {split}", {})[method] = line.masks
+    lines = []
+    for title, rows in found.items():
+        lines += [f"### {title}", "", "| comparison | overlap | Jaccard | samples |", "|---|---|---|---|"]
+        for small, large in combinations(rows, 2):
+            shared = sorted(rows[small].keys() & rows[large].keys())
+            pairs = [top_overlap(rows[large][s], rows[small][s]) for s in shared]
+            if pairs:
+                share, jaccard = np.mean(pairs, axis=0)
+                top = len(rows[small][shared[0]])
+                lines.append(f"| top{top}_of_{large}_vs_{small} | {share:.4f} | {jaccard:.4f} | {len(pairs)} |")
+        lines.append("")
+    return "\n".join(lines)

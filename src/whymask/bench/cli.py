@@ -56,7 +56,8 @@ def ablate(
 
     summary, out = _run(ablated(read_config(config), name), out, shard, ray, quiet)
     print(f"{summary} in {out}.\n")
-    print(overlaps([out]) if name == "overlap" else as_markdown(table([out], ABLATIONS[name].against)))
+    if summary.done:
+        print(overlaps([out]) if name == "overlap" else as_markdown(table([out], ABLATIONS[name].against)))
     _tell_failures(summary)
 
 
