@@ -102,6 +102,20 @@ def test_a_changed_image_or_target_is_another_result(place):
     assert len(results(place / "run")) == 8
 
 
+def test_the_same_image_under_two_names_has_one_result(place):
+    (place / "3.png").write_bytes((place / "2.png").read_bytes())
+    summary = run(config(table(place, seeds=[0], methods=["greedy"])), quiet=True)
+    assert (summary.total, summary.done, len(lines(place / "run"))) == (6, 6, 6)
+
+
+def test_a_changed_function_is_another_model(place):
+    given = config(table(place, seeds=[0], methods=["greedy"]))
+    run(given, quiet=True)
+    (place / "toy.py").write_text((place / "toy.py").read_text().replace("/ 255", "/ 256"))
+    with pytest.raises(WhymaskError, match=r"with another model fingerprint \('function load.<locals>.score "):
+        run(given, quiet=True)
+
+
 def test_a_failing_sample_is_told_and_tried_again(place):
     (place / "2.png").rename(place / "gone.png")
     (place / "5.png").write_bytes(b"no image")

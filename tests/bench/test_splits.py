@@ -56,6 +56,9 @@ def test_what_is_no_class_is_refused(tmp_path):
     listed.write_text("a.jpg tench\n")
     with pytest.raises(WhymaskError, match=r"line 1 of .* must be"):
         labelled(listed)
+    listed.write_text("a.jpg 1\na.jpg 2\n")
+    with pytest.raises(WhymaskError, match="two samples with the id 'a'"):
+        labelled(listed)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from whymask.bench.manifest import Sample
+from whymask.bench.manifest import Sample, told_apart
 from whymask.errors import WhymaskError
 from whymask.models.packages import optional
 
@@ -21,6 +21,7 @@ def labelled(source: str | Path) -> list[Sample]:
     Args:
         source: a folder of <wnid>/photos, of files named <wnid>_..., or of the validation set's own file names; or a
             list, a text file with "photo class" a line, the class a WordNet id or an index, photos relative to it.
+            The id of a photo is its path without the ending.
     """
     place = Path(source)
     if place.is_file():
@@ -33,7 +34,7 @@ def labelled(source: str | Path) -> list[Sample]:
         raise WhymaskError(
             f"{place} holds no labelled photo: they are in folders named by WordNet id (n01440764), or begin with one."
         )
-    return sorted(samples, key=lambda sample: sample.id)
+    return sorted(told_apart(samples, place), key=lambda sample: sample.id)
 
 
 def class_of(wnid: str) -> int:

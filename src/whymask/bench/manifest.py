@@ -55,10 +55,15 @@ def read_manifest(path: str | Path) -> list[Sample]:
     samples = [_sample(line, f"line {n} of {file}", file.parent) for n, line in enumerate(lines, 1) if line.strip()]
     if not samples:
         raise WhymaskError(f"the manifest {file} is empty.")
+    return told_apart(samples, file)
+
+
+def told_apart(samples: list[Sample], source: Path) -> list[Sample]:
+    """The samples, or a sentence where two of them have one id."""
     seen: set[str] = set()
     for sample in samples:
         if sample.id in seen:
-            raise WhymaskError(f"{file} has two samples with the id {sample.id!r}; give each an id of its own.")
+            raise WhymaskError(f"{source} has two samples with the id {sample.id!r}; give each an id of its own.")
         seen.add(sample.id)
     return samples
 

@@ -86,7 +86,9 @@ def _run_model(
     for split, (listed, rows) in planned.items():
         write_manifest(manifest_of(config.out, spec.name, split), listed)
         store.declare([row for row, _, _ in rows])
-        own = [(sample, sample.digest() or f"no image {sample.id}") for sample in listed[shard[0] :: shard[1]]]
+        # Samples that are the same to the byte under two names have one result.
+        contents = {sample.digest() or f"no image {sample.id}": sample for sample in listed[shard[0] :: shard[1]]}
+        own = [(sample, content) for content, sample in contents.items()]
         work += [Work(own[i : i + config.together], rows) for i in range(0, len(own), config.together)]
     items = [item for one in work for item in one.items]
     with Progress(spec.name, items, store, quiet) as progress:
