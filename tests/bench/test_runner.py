@@ -252,6 +252,13 @@ def test_a_full_disk_loses_nothing(place):
     assert results(place / "run") == results(place / "whole")
 
 
+def test_a_lock_that_cannot_be_made_is_one_sentence(tmp_path):
+    (tmp_path / "locks" / "work.lock").mkdir(parents=True)
+    told = rf"^cannot write to {tmp_path}: Is a directory; nothing written before is lost, and the same command"
+    with pytest.raises(WhymaskError, match=told), Store(tmp_path).claim("work", wait=False):
+        pass
+
+
 def test_the_command_tells_failures_and_progress(place):
     (place / "2.png").unlink()
     code, out, err = finish(start("run", toml(place / "bench.toml", table(place, seeds=[0]))))

@@ -113,10 +113,7 @@ class Store:
                 data = data[os.write(self._file, data) :]
             os.fsync(self._file)
         except OSError as error:
-            raise WhymaskError(
-                f"cannot write to {self.folder}: {error.strerror}; nothing written before is lost, and the same "
-                "command goes on from there."
-            ) from None
+            raise self._cannot_write(error) from None
         self._know(record)
 
     def close(self) -> None:
@@ -136,10 +133,18 @@ class Store:
         except Timeout:
             yield False
             return
+        except OSError as error:
+            raise self._cannot_write(error) from None
         try:
             yield True
         finally:
             lock.release()
+
+    def _cannot_write(self, error: OSError) -> WhymaskError:
+        return WhymaskError(
+            f"cannot write to {self.folder}: {error.strerror}; nothing written before is lost, and the same command "
+            "goes on from there."
+        )
 
     def _know(self, record: Record) -> None:
         key = record["key"]
