@@ -1,3 +1,5 @@
+import weakref
+
 import numpy as np
 import pytest
 import torch
@@ -58,6 +60,25 @@ def test_memory_saving_keeps_less_and_changes_nothing():
     np.testing.assert_allclose(second.map, first.map, rtol=1e-5)
 
 
+def test_grad_cam_holds_on_to_one_output(monkeypatch):
+    """A list of all outputs would be what saving memory is there to avoid."""
+    net, outputs, alive = Deep(), [], []
+    for block in net.blocks:
+        block.register_forward_hook(lambda part, inputs, output: outputs.append(weakref.ref(output)))
+    grad = torch.autograd.grad
+
+    def counted(*args, **kwargs):
+        alive.append(sum(output() is not None for output in outputs))
+        return grad(*args, **kwargs)
+
+    monkeypatch.setattr(torch.autograd, "grad", counted)
+    every_pixel(lit(1, size=16), whymask.wrap(net, size=16, crop=1.0)).search(
+        Recipe("grad-cam", {"memory_saving": True})
+    )
+    assert len(outputs) >= 2 * len(net.blocks)
+    assert alive == [1]
+
+
 def test_saving_leaves_no_trace():
     net = Deep()
     own = {"forward": lambda x: x}
@@ -106,10 +127,10 @@ def test_out_of_memory_is_a_sentence():
 
     model = whymask.wrap(Hungry(), size=16)
     with pytest.raises(WhymaskError, match="memory_saving"):
-        whymask.explain(lit(1, size=16), model, method="grad-cam", regions="grid:2x2")
+        whymask.explain(lit(1, size=16), model, method="ig2", regions="grid:2x2")
     params = {"memory_saving": True}
     with pytest.raises(WhymaskError, match="forward method"):
-        whymask.explain(lit(1, size=16), model, method="grad-cam", regions="grid:2x2", params=params)
+        whymask.explain(lit(1, size=16), model, method="ig2", regions="grid:2x2", params=params)
 
 
 @pytest.mark.parametrize("name", ["gradient", "integrated-gradients", "ig2", "igos++", "grad-cam", "occlusion"])

@@ -79,7 +79,7 @@ def test_channels_may_come_last():
 )
 def test_the_shape_tells_where_channels_are(sizes, shape, last):
     output = torch.arange(float(np.prod(sizes))).view(1, *sizes)
-    places = feature_maps(output, shape)
+    places = feature_maps(output.shape, shape)
     if last is None:
         assert places is None
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import count
 from math import log
 from typing import Any, TypeAlias
 
@@ -30,43 +31,58 @@ def grad_cam(image: Differentiable, rng: np.random.Generator) -> torch.Tensor:
     """
     if image.tokens is not None:
         raise WhymaskError("grad-cam is for classifiers; 'llava-cam' looks into multimodal models.")
-    outputs: list[tuple[torch.nn.Module, torch.Tensor]] = []
+    outputs: list[tuple[torch.nn.Module, torch.Size]] = []  # shapes alone, since the tensors are the whole network's
 
-    def hear(part: torch.nn.Module, inputs: Any, output: Any) -> None:
-        if isinstance(output, torch.Tensor) and len(output) == 1:  # one that has cut the image into windows is no map
-            outputs.append((part, output))
+    def note(part: torch.nn.Module, inputs: Any, output: Any) -> None:
+        outputs.append((part, output.shape if isinstance(output, torch.Tensor) else torch.Size()))
 
-    with listening(image.module, hear):
-        logit = image.logit(image.inputs[None].detach().clone().requires_grad_())
+    with torch.no_grad(), listening(image.module, note):
+        image.logit(image.inputs[None])
     layers = candidates(outputs, image)
     if not layers:
         raise WhymaskError("grad-cam found no layer with feature maps or patch tokens in this model.")
-    for output, places in layers:
-        (gradient,) = torch.autograd.grad(logit.sum(), output, retain_graph=True, allow_unused=True)
+    for number, places in layers:
+        output, gradient = looked_at(image, number)
         if gradient is not None and places(gradient).any():
             activations, slopes = places(output.detach()).float(), places(gradient).float()
             return image.stretched((slopes.mean(dim=(1, 2), keepdim=True) * activations).sum(dim=0).relu())
     return torch.zeros(image.shape)  # the answer depends on none of them
 
 
-def candidates(
-    outputs: list[tuple[torch.nn.Module, torch.Tensor]], image: Differentiable
-) -> list[tuple[torch.Tensor, Places]]:
-    """Outputs that could be looked at, the last first, and how to read them."""
-    norms = [output for part, output in outputs if "Norm" in type(part).__name__ and output.ndim == 3]
-    tokens = [(output, grid) for output in reversed(norms) if (grid := patch_grid(output.shape[1], image))]
+def looked_at(image: Differentiable, number: int) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """The output of this number, in the order they come, and the gradient of the logit there."""
+    outputs: list[torch.Tensor] = []
+    numbers = count()
+
+    def keep(part: torch.nn.Module, inputs: Any, output: Any) -> None:
+        if next(numbers) == number:
+            outputs.append(output)
+
+    with listening(image.module, keep):
+        logit = image.logit(image.inputs[None].detach().clone().requires_grad_())
+    (output,) = outputs
+    (gradient,) = torch.autograd.grad(logit.sum(), output, allow_unused=True)
+    return output, gradient
+
+
+def candidates(outputs: list[tuple[torch.nn.Module, torch.Size]], image: Differentiable) -> list[tuple[int, Places]]:
+    """The numbers of outputs that could be looked at, the last first, and how to read them."""
+    # One that has cut the image into windows is no map.
+    last_first = [(i, part, shape) for i, (part, shape) in enumerate(outputs) if shape[:1] == (1,)][::-1]
+    norms = [(i, shape) for i, part, shape in last_first if "Norm" in type(part).__name__ and len(shape) == 3]
+    tokens = [(i, grid) for i, shape in norms if (grid := patch_grid(shape[1], image))]
     if tokens:
-        return [(output, partial(as_maps, grid=grid)) for output, grid in tokens]
-    maps = [(output, feature_maps(output, image.shape)) for _, output in reversed(outputs) if output.ndim == 4]
-    return [(output, places) for output, places in maps if places is not None]
+        return [(i, partial(as_maps, grid=grid)) for i, grid in tokens]
+    maps = [(i, feature_maps(shape, image.shape)) for i, _, shape in last_first if len(shape) == 4]
+    return [(i, places) for i, places in maps if places is not None]
 
 
-def feature_maps(output: torch.Tensor, shape: tuple[int, int]) -> Places | None:
+def feature_maps(output: torch.Size, shape: tuple[int, int]) -> Places | None:
     """How to read the maps (C, h, w) from (1, C, h, w) or (1, h, w, C), which their shape tells; else None.
 
     Where both would do, as for (1, 7, 7, 7), channels come first.
     """
-    _, first, second, third = output.shape
+    _, first, second, third = output
     last = skew((first, second), shape) < skew((second, third), shape)
     grid = (first, second) if last else (second, third)
     if min(grid) < 2 or skew(grid, shape) > log(2):
