@@ -280,7 +280,7 @@ def test_an_ordering_without_a_replay_is_replayed_for_its_report(tmp_path):
         (["report", "text.npz"], "text.npz is not a saved explanation"),
         (["report", "text.npz", "."], "about saved results or about folders of runs"),
         (["report", "."], "holds no records"),
-        (["serve", "--port", "70000"], "cannot listen on 127.0.0.1, port 70000"),
+        (["serve", "--port", "70000"], "a port is a number from 0 to 65535, not 70000."),
         (["serve", "--host", "192.0.2.1", "--port", "0"], "cannot listen on 192.0.2.1"),
         (["serve", "--out", "text.npz/x"], "cannot write"),
         (["serve", "--model", "efficientnet-light0"], "did you mean 'efficientnet-lite0'"),
