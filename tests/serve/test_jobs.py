@@ -8,6 +8,7 @@ from whymask.serve.history import History
 from whymask.serve.jobs import Jobs, QueueFullError
 from whymask.serve.request import Request
 
+from models.tiny import quadrants
 from serve.served import Slow, photo
 
 
@@ -47,6 +48,17 @@ def test_a_job_becomes_a_result(jobs, method, kind):
     (entry,) = jobs.history.latest()
     assert entry["id"] == job.id
     assert entry["thumbnail"].startswith("data:image/jpeg;base64,")
+
+
+def test_a_method_that_goes_backward_tells_how_far_it_is(tmp_path):
+    jobs = Jobs({"slow": quadrants}, History(tmp_path))
+    job = jobs.submit(request(method="igos++"), photo())
+    until(lambda: job.over or job.batches > 1)
+    seen = job.as_dict()
+    jobs.cancel(job)
+    jobs.stop()
+    assert (seen["state"], seen["forwards"]) == ("running", 0)
+    assert seen["batches"] > 1
 
 
 def test_a_cancelled_job_stops_within_one_batch(jobs):

@@ -48,6 +48,7 @@ class Job:
     request: Request
     image: bytes
     state: State = "queued"
+    batches: int = 0  # sent to the model, forward or backward
     forwards: int = 0
     expected: int = 0  # about how many forwards the search takes
     regions: tuple[int, ...] = ()  # the best mask so far
@@ -65,7 +66,7 @@ class Job:
 
     def as_dict(self) -> dict[str, Any]:
         """What a client is told."""
-        names = ("id", "state", "forwards", "expected", "regions", "score", "message")
+        names = ("id", "state", "batches", "forwards", "expected", "regions", "score", "message")
         return {name: getattr(self, name) for name in names} | {"picture": self.picture is not None}
 
 
@@ -127,11 +128,14 @@ class Jobs:
             job.seen = time.monotonic()
 
     def stop(self) -> None:
-        """End the worker before its next batch."""
+        """End the worker before its next batch, and with it every job."""
         with self.changed:
             self.stopping = True
             self.changed.notify()
         self.worker.join(timeout=30)
+        for job in self.jobs.values():
+            if not job.over:  # it has waited, or its model does not come back
+                self._end(job, "cancelled", "The server was stopped.")
 
     def _work(self) -> None:
         while True:
@@ -185,7 +189,12 @@ class Jobs:
             fill=request.fill,
             resize=request.resize,
         )
-        case.before_batch = lambda: self._check(job)
+
+        def before_batch() -> None:
+            self._check(job)
+            job.batches += 1
+
+        case.before_batch = before_batch
         job.expected = recipe.estimate(case.partition.n)
         bound = case.bound
         job.picture = picture(viewable(bound.image), bound.canvas, bound.fill, bound.box, case.partition)

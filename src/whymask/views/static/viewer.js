@@ -99,8 +99,9 @@ whymask.View = class View {
     const [score, removed] = this.scores(this.t);
     const area = scene.area(kept);
     const { percent, two } = whymask;
-    this.only.tell(`Only these ${this.t}`, `${percent(area)} of the area`, score, entry.full_score);
-    this.rest.tell("Without them", `${percent(1 - area)} of the area`, removed, entry.full_score);
+    const [these, them] = this.t === 1 ? ["this one", "it"] : [`these ${this.t}`, "them"];
+    this.only.tell(`Only ${these}`, `${percent(area)} of the area`, score, entry.full_score);
+    this.rest.tell(`Without ${them}`, `${percent(1 - area)} of the area`, removed, entry.full_score);
     this.plot?.mark(this.t);
     if (this.slider) {
       this.slider.value = this.t;
@@ -207,7 +208,11 @@ whymask.View = class View {
       const empty = `and ${two(entry.blank_score)} on an empty image`;
       sentences.push(`Shown only ${some}, ${area} of what it sees, it ${said}: ${wanted}, ${empty}.`);
     } else if (score === null) sentences.push(`All ${entry.n} regions, most important first.`);
-    else sentences.push(`${this.ordered ? `The first ${some}` : some}, ${area} of what it sees, keep ${two(score)}.`);
+    else {
+      const first = this.t === 1 ? `The first of ${entry.n} regions` : `The first ${some}`;
+      const keep = this.t === 1 ? "keeps" : "keep";
+      sentences.push(`${this.ordered ? first : some}, ${area} of what it sees, ${keep} ${two(score)}.`);
+    }
     return [...sentences, ...(chosen === 0 ? entry.remarks : [])].join(" ");
   }
 
@@ -348,7 +353,7 @@ whymask.View = class View {
     const plot = new whymask.Sizes("The best score seen", frontier, { size: regions.length, score, goal, full });
     return whymask.plotted("Sizes", plot, [
       key("wm-key-insertion", "best score seen, by the number of regions kept"),
-      key("wm-key-chosen", `the mask, ${regions.length} regions`),
+      key("wm-key-chosen", `the mask, ${regions.length} of ${this.entry.n} regions`),
       goal === null ? null : key("wm-key-goal", `enough, ${two(goal)}`),
       key("wm-key-whole", "whole image"),
     ]);
@@ -365,7 +370,7 @@ whymask.View = class View {
     return whymask.plotted("Prefixes", plot, [
       key("wm-key-insertion", `score of ${wanted}, by the number of regions kept`),
       key("wm-key-right", `says ${wanted}`),
-      key("wm-key-chosen", `the mask, ${regions.length} regions`),
+      key("wm-key-chosen", `the mask, ${regions.length} of ${this.entry.n} regions`),
       key("wm-key-whole", "whole image"),
     ]);
   }
