@@ -242,7 +242,9 @@ def test_a_mask_without_an_order_claims_none(opened, results):
     tab = opened(results[1])
     assert "whether it is in the mask" in tab.locator(".wm-readout").inner_text()
     tab.get_by_text("Regions of the mask").click()
-    assert tab.locator("details[open] th").all_inner_texts() == ["region", "area"]
+    titles = tab.locator("details[open] th")
+    titles.first.wait_for()  # a table is made when it is opened
+    assert titles.all_inner_texts() == ["region", "area"]
 
 
 def test_a_function_says_nothing_but_its_score(opened):
