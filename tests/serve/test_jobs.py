@@ -53,12 +53,21 @@ def test_a_job_becomes_a_result(jobs, method, kind):
 def test_a_method_that_goes_backward_tells_how_far_it_is(tmp_path):
     jobs = Jobs({"slow": quadrants}, History(tmp_path))
     job = jobs.submit(request(method="igos++"), photo())
-    until(lambda: job.over or job.batches > 1)
+    until(lambda: job.over or job.forwards > 1)
     seen = job.as_dict()
     jobs.cancel(job)
     jobs.stop()
-    assert (seen["state"], seen["forwards"]) == ("running", 0)
-    assert seen["batches"] > 1
+    assert (seen["state"], seen["expected"]) == ("running", 0)
+    assert seen["forwards"] > 1
+
+
+def test_forwards_are_told_batch_by_batch(jobs):
+    """All that Greedy asks for in its first step, 128 images, is one question."""
+    jobs.slow.seconds = 0.02
+    job = jobs.submit(request(method="greedy", regions="grid:8x8"), photo())
+    until(lambda: jobs.slow.batches > 3)
+    assert 0 < job.forwards < 128
+    jobs.cancel(job)
 
 
 def test_a_cancelled_job_stops_within_one_batch(jobs):

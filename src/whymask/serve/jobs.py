@@ -48,8 +48,7 @@ class Job:
     request: Request
     image: bytes
     state: State = "queued"
-    batches: int = 0  # sent to the model, forward or backward
-    forwards: int = 0
+    forwards: int = 0  # so far, batch by batch; methods that go backward count those of their passes
     expected: int = 0  # about how many forwards the search takes
     regions: tuple[int, ...] = ()  # the best mask so far
     score: float | None = None  # what it keeps
@@ -66,7 +65,7 @@ class Job:
 
     def as_dict(self) -> dict[str, Any]:
         """What a client is told."""
-        names = ("id", "state", "batches", "forwards", "expected", "regions", "score", "message")
+        names = ("id", "state", "forwards", "expected", "regions", "score", "message")
         return {name: getattr(self, name) for name in names} | {"picture": self.picture is not None}
 
 
@@ -189,21 +188,22 @@ class Jobs:
             fill=request.fill,
             resize=request.resize,
         )
-
-        def before_batch() -> None:
-            self._check(job)
-            job.batches += 1
-
-        case.before_batch = before_batch
         job.expected = recipe.estimate(case.partition.n)
         bound = case.bound
         job.picture = picture(viewable(bound.image), bound.canvas, bound.fill, bound.box, case.partition)
 
+        def count(images: int) -> None:
+            self._check(job)
+            job.forwards += images
+
         def tell(progress: Progress) -> None:
-            job.forwards = progress.forwards
+            job.forwards = progress.forwards  # what is known already was not sent
             job.regions, job.score = standing(case, progress)
 
+        case.before_batch = count
         result = case.search(recipe, [request.seed], progress=tell)[0]
+        job.forwards = result.ledger.mec
+        case.before_batch = lambda _: self._check(job)
         if isinstance(result, Ordering):
             job.message = "Replaying the ordering."
             result = result.with_curves(case.replay(result.order))
