@@ -257,6 +257,9 @@ def test_tabs_of_one_method_are_named_after_their_files(tmp_path):
     answer = whymask_command("report", *files, "-o", str(tmp_path / "page.html"))
     assert answer.stderr == ""
     assert '"name": "photo-1"' in (tmp_path / "page.html").read_text()
+    twin = saved(tmp_path / "elsewhere" / "photo-1.npz", "trace", 2)[0]
+    whymask_command("report", *files, twin, "-o", str(tmp_path / "page.html"))
+    assert f'"name": "{twin}"' in (tmp_path / "page.html").read_text()
 
 
 @lite
