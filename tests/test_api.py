@@ -120,6 +120,17 @@ def test_another_schema_is_refused(tmp_path):
         Explanation.load(tmp_path / "a.npy")
 
 
+@pytest.mark.parametrize("change", [{"score": float("nan")}, {"score": "x"}, {"regions": "x"}, {"regions": [99]}])
+def test_a_file_whose_parts_do_not_fit_together_is_refused(tmp_path, change):
+    path = explain().save(tmp_path / "x")
+    with np.load(path) as stored:
+        arrays = dict(stored)
+    header = json.loads(str(arrays.pop("header"))) | change
+    np.savez(path, header=np.array(json.dumps(header)), **arrays)
+    with pytest.raises(WhymaskError, match="is not a saved explanation"):
+        Explanation.load(path)
+
+
 def test_seed_regions_are_the_whole_mask():
     ranking = explain(method="trace+greedy", params={"early_stop": True})
     assert len(ranking.seed_regions) == 4

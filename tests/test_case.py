@@ -87,15 +87,15 @@ def test_before_batch_ends_a_search_between_two_batches():
     case = Case.of(lit(0), quadrants(), regions="grid:4x4", batch_size=4)
     sent = []
 
-    def stop_after_three():
+    def stop_after_three(images):
         if len(sent) == 3:
             raise KeyError("stopped")
-        sent.append(len(case.known))
+        sent.append(images)
 
     case.before_batch = stop_after_three
     with pytest.raises(KeyError, match="stopped"):
         case.search(Recipe("greedy"))
-    assert len(sent) == 3
+    assert sent == [4, 4, 4]
 
 
 @pytest.mark.parametrize("method", ["igos++", "integrated-gradients", "asn"])
@@ -106,7 +106,7 @@ def test_before_batch_ends_a_method_that_goes_backward_too(method):
     hook = model.module.register_forward_hook(lambda *_: ran.append(1))
     asked = []
 
-    def stop_at_the_second():
+    def stop_at_the_second(_):
         asked.append(len(ran))
         if len(asked) == 2:
             raise KeyError("stopped")

@@ -257,6 +257,9 @@ def test_tabs_of_one_method_are_named_after_their_files(tmp_path):
     answer = whymask_command("report", *files, "-o", str(tmp_path / "page.html"))
     assert answer.stderr == ""
     assert '"name": "photo-1"' in (tmp_path / "page.html").read_text()
+    twin = saved(tmp_path / "elsewhere" / "photo-1.npz", "trace", 2)[0]
+    whymask_command("report", *files, twin, "-o", str(tmp_path / "page.html"))
+    assert f'"name": "{twin}"' in (tmp_path / "page.html").read_text()
 
 
 @lite
@@ -280,7 +283,7 @@ def test_an_ordering_without_a_replay_is_replayed_for_its_report(tmp_path):
         (["report", "text.npz"], "text.npz is not a saved explanation"),
         (["report", "text.npz", "."], "about saved results or about folders of runs"),
         (["report", "."], "holds no records"),
-        (["serve", "--port", "70000"], "cannot listen on 127.0.0.1, port 70000"),
+        (["serve", "--port", "70000"], "a port is a number from 0 to 65535, not 70000."),
         (["serve", "--host", "192.0.2.1", "--port", "0"], "cannot listen on 192.0.2.1"),
         (["serve", "--out", "text.npz/x"], "cannot write"),
         (["serve", "--model", "efficientnet-light0"], "did you mean 'efficientnet-lite0'"),

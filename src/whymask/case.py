@@ -46,9 +46,8 @@ class Case:
     settings: dict[str, Any]  # resize, fill: what else the provenance tells
     known: dict[bytes, float] = field(default_factory=dict)
     tops: dict[bytes, int] = field(default_factory=dict)  # the answer the model would give, where it tells
-    before_batch: Callable[[], None] | None = (
-        None  # what it raises ends a search or a replay between two batches, forward or backward
-    )
+    before_batch: Callable[[int], None] | None = None
+    """Told how many images a batch has; what it raises ends a search or a replay there, be it forward or backward."""
 
     @classmethod
     def of(
@@ -91,7 +90,7 @@ class Case:
 
         def read(inputs: Any) -> Any:
             if self.before_batch:
-                self.before_batch()
+                self.before_batch(len(inputs))
             return image.read(inputs)
 
         return replace(image, read=read)
@@ -260,9 +259,9 @@ def responder(cases: Mapping[int, Case] | Sequence[Case]) -> RespondMany:
 
     def forward(parts: Sequence[Part]) -> Floats:
         some = cases[parts[0][0]]
-        if some.before_batch:
-            some.before_batch()
         count = sum(len(rows) for _, rows in parts)
+        if some.before_batch:
+            some.before_batch(count)
         start = time.perf_counter()
         try:
             if len(parts) == 1:  # one image: its batches can be composed in the same memory

@@ -191,8 +191,10 @@ def _results_page(results: list[Path]) -> str:
     from whymask.views.report import report as page
 
     explanations = [_replayed(Explanation.load(path), path) for path in results]
-    methods = [str(explanation.provenance["method"]) for explanation in explanations]
-    names = methods if len(set(methods)) == len(methods) else [path.stem for path in results]
+    names = [str(explanation.provenance["method"]) for explanation in explanations]
+    for others in ([path.stem for path in results], [str(path) for path in results]):
+        if len(set(names)) < len(names):  # tabs are told apart
+            names = others
     return page(explanations, names)
 
 

@@ -121,9 +121,11 @@ class Explanation(ABC):
         if schema != SCHEMA:
             raise WhymaskError(f"{path} has schema {schema}; this version reads schema {SCHEMA}.")
         try:
-            return Explanation._from(header, arrays, optional)
+            found = Explanation._from(header, arrays, optional)
+            json.dumps([str(found), found.as_dict()], allow_nan=False)  # what does not fit together fails here
         except (KeyError, TypeError, ValueError, AttributeError, IndexError):
             raise WhymaskError(f"{path} is not a saved explanation.") from None
+        return found
 
     @staticmethod
     def _from(header: dict[str, Any], arrays: dict[str, Any], optional: dict[str, Any]) -> EvidenceMask | Ordering:

@@ -11,7 +11,7 @@ import numpy as np
 
 import whymask
 from whymask.serve.app import create_app
-from whymask.serve.connections import server
+from whymask.serve.connections import Server
 
 
 class Slow:
@@ -38,7 +38,7 @@ def serving(folder, models, **limits):
     """Serve until the end of the block; yields the address and the jobs."""
     app = create_app(models, folder, hosts={"127.0.0.1"}, **limits)
     listening = socket.create_server(("127.0.0.1", 0))
-    running = server(app, log_level="critical")
+    running = Server(app, log_level="critical")
     thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     try:

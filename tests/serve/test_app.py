@@ -1,5 +1,6 @@
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import httpx
@@ -83,6 +84,20 @@ def test_idle_connections_keep_nobody_out(client, slow):
             assert fresh.get("/").status_code == 200
         assert idle[0].recv(1) == b""  # the oldest gave way
         assert any('"running"' in line for line in lines)  # who is being answered did not
+
+
+def test_the_server_ends_while_somebody_watches(tmp_path):
+    with ExitStack() as running:
+        url, jobs = running.enter_context(serving(tmp_path, {"slow": Slow(0.02).model}))
+        name = httpx.post(url + SLOW, content=photo()).json()["id"]
+        with httpx.stream("GET", f"{url}/api/jobs/{name}/events") as events, ThreadPoolExecutor(1) as pool:
+            lines = events.iter_lines()
+            next(line for line in lines if '"running"' in line)
+            rest = pool.submit(list, lines)
+            running.close()
+            told = rest.result(timeout=20)  # an answer that was broken off would raise
+    assert "The server was stopped." in told[-2]
+    assert jobs.jobs[name].state == "cancelled"
 
 
 def test_a_page_can_be_asked_for_by_its_head(client):

@@ -8,6 +8,7 @@ from whymask.serve.history import History
 from whymask.serve.jobs import Jobs, QueueFullError
 from whymask.serve.request import Request
 
+from models.tiny import quadrants
 from serve.served import Slow, photo
 
 
@@ -47,6 +48,26 @@ def test_a_job_becomes_a_result(jobs, method, kind):
     (entry,) = jobs.history.latest()
     assert entry["id"] == job.id
     assert entry["thumbnail"].startswith("data:image/jpeg;base64,")
+
+
+def test_a_method_that_goes_backward_tells_how_far_it_is(tmp_path):
+    jobs = Jobs({"slow": quadrants}, History(tmp_path))
+    job = jobs.submit(request(method="igos++"), photo())
+    until(lambda: job.over or job.forwards > 1)
+    seen = job.as_dict()
+    jobs.cancel(job)
+    jobs.stop()
+    assert (seen["state"], seen["expected"]) == ("running", 0)
+    assert seen["forwards"] > 1
+
+
+def test_forwards_are_told_batch_by_batch(jobs):
+    """All that Greedy asks for in its first step, 128 images, is one question."""
+    jobs.slow.seconds = 0.02
+    job = jobs.submit(request(method="greedy", regions="grid:8x8"), photo())
+    until(lambda: jobs.slow.batches > 3)
+    assert 0 < job.forwards < 128
+    jobs.cancel(job)
 
 
 def test_a_cancelled_job_stops_within_one_batch(jobs):

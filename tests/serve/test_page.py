@@ -93,6 +93,7 @@ def test_history(page, slow):
     page.locator("#viewer[data-ready]").wait_for()
     page.get_by_role("link", name="New image").click()
     page.locator("#ask").wait_for()
+    assert page.locator("#past a").first.inner_text().split("\n")[-1] == f"{METHOD}, function"
     page.locator("#past a").first.click()
     page.locator("#viewer").wait_for()
     assert "3 of 16 regions" in page.locator(".wm-head").inner_text()
@@ -202,6 +203,16 @@ def test_a_picture_that_does_not_come_is_told_and_the_job_goes_on(page, slow):
     assert problem(page) == "The server answered 500."
     page.locator("#viewer[data-ready]").wait_for()
     slow.seconds = 0
+
+
+def test_a_lost_connection_is_told_until_it_is_back(page, slow):
+    slow.seconds = 0
+    page.route("**/events", lambda route: route.abort())
+    ask(page, photo(seed=3))
+    assert problem(page) == "The connection to the server was lost. Trying again."
+    page.unroute("**/events")
+    page.locator("#viewer[data-ready]").wait_for()
+    assert page.locator("#problem").is_hidden()
 
 
 def test_a_file_dropped_beside_the_field_is_taken(page):

@@ -50,6 +50,19 @@ def test_tables_spreads_and_cases(run):
     assert "There is no result yet." in page  # of the other split
 
 
+def test_cases_are_of_samples_that_have_the_number(tmp_path):
+    """Of right answers there is nothing to repair; repairs are alike but for what their masks keep."""
+    scores = {"a": 0.7, "b": 0.9, "c": 0.8, "d": 0.2}
+    wrong = {name: {"repaired": name != "d", "score": score} for name, score in scores.items()}
+    results = {name: {"area": 0.1, "mec": 0, "seconds": 1.0, **numbers} for name, numbers in wrong.items()}
+    results["right"] = {"area": 0.1, "mec": 0, "seconds": 1.0, "score": 0.1}
+    one = row("some", returns="mask", emphasis="repaired", needs="gradients")
+    page = bench_report([write(tmp_path / "run", [(one, results)])])
+    told = re.findall(r"<span>(best|median|worst)</span><strong>([\d.a-z]+)</strong><span>sample (\w+)</span>", page)
+    assert told == [("best", "1.000", "b"), ("median", "1.000", "c"), ("worst", "0.000", "d")]
+    assert "MEC 0" not in page  # nothing is counted of what goes backward
+
+
 def test_names_cannot_break_out_and_nothing_is_fetched(run):
     page = bench_report([run])
     assert "<b>" not in page

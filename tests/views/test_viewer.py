@@ -242,7 +242,9 @@ def test_a_mask_without_an_order_claims_none(opened, results):
     tab = opened(results[1])
     assert "whether it is in the mask" in tab.locator(".wm-readout").inner_text()
     tab.get_by_text("Regions of the mask").click()
-    assert tab.locator("details[open] th").all_inner_texts() == ["region", "area"]
+    titles = tab.locator("details[open] th")
+    titles.first.wait_for()  # a table is made when it is opened
+    assert titles.all_inner_texts() == ["region", "area"]
 
 
 def test_a_function_says_nothing_but_its_score(opened):
@@ -265,3 +267,19 @@ def test_words_in_tables_do_not_break_on_a_phone(opened, results):
     tab.get_by_text("What it cost").click()
     words = [title for title in tab.locator("details[open] th").all() if " " not in title.inner_text()]
     assert [word.evaluate(LINES) for word in words] == [1, 1, 1]
+
+
+def test_a_repair_tells_both_answers_and_plots_its_prefixes(opened):
+    fixed = whymask.repair(lit(0, 96), quadrants(), want="se", method="greedy", regions="grid:4x4")
+    assert 0 < sum(fixed.right) < 16
+    tab = opened(fixed)
+    assert tab.get_by_role("heading", name="top left → bottom right").is_visible()
+    assert f"and {fixed.scene.blank_score:.2f} on an empty image" in tab.locator(".wm-head").inner_text()
+    plot = tab.get_by_role("img", name="Score of “bottom right” by the number of regions kept, from 0 to 16.")
+    assert plot.locator(".wm-seen").count() == sum(fixed.right)
+    path = plot.locator(".wm-frontier").get_attribute("d")
+    y = [float(point.split(",")[1]) for point in path[1:].split("L")]
+    zero, *_, one = [float(line.get_attribute("y1")) for line in plot.locator(".wm-grid").all()]
+    expected = [fixed.scene.blank_score, *fixed.scores]
+    np.testing.assert_allclose((np.array(y) - zero) / (one - zero), expected, atol=1e-3)
+    assert plot.locator(".wm-tick").all_text_contents()[3:] == [str(k) for k in range(0, 17, 2)]

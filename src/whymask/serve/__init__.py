@@ -35,7 +35,7 @@ def serve(
     """
     try:
         from whymask.serve.app import create_app
-        from whymask.serve.connections import server
+        from whymask.serve.connections import Server
     except ImportError:
         raise WhymaskError("the web view needs FastAPI and uvicorn: pip install 'whymask[serve]'.") from None
     app = create_app(models, folder, abilities=abilities, hosts={*LOCAL, host, *allow_hosts})
@@ -44,9 +44,11 @@ def serve(
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind((host, port))
-        except (OSError, OverflowError) as error:
-            raise WhymaskError(f"cannot listen on {host}, port {port}: {error}.") from None
+        except OverflowError:
+            raise WhymaskError(f"a port is a number from 0 to 65535, not {port}.") from None
+        except OSError as error:
+            raise WhymaskError(f"cannot listen on {host}, port {port}: {error.strerror}.") from None
         listening.listen(128)
         shown = f"[{host}]" if family == socket.AF_INET6 else host
         ready(f"http://{shown}:{listening.getsockname()[1]}")
-        server(app).run(sockets=[listening])
+        Server(app).run(sockets=[listening])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
-from contextlib import asynccontextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import Any, get_args
@@ -75,13 +74,8 @@ def create_app(
     ]
     asked = [name for name in models if "question" in told.get(name, EVERYTHING)]
 
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        yield
-        await run_in_threadpool(jobs.stop)
-
-    app = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
-    app.state.jobs = jobs
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    app.state.jobs = jobs  # to be stopped by the server
     app.add_middleware(Guard, hosts=hosts)
 
     @app.exception_handler(RefusedError)
@@ -170,7 +164,7 @@ def create_app(
         last, quiet = "", 0
         with jobs.watch(found):
             while True:
-                over = found.over or jobs.stopping
+                over = found.over
                 now = json.dumps(found.as_dict())
                 quiet += 1
                 if now != last or quiet * TICK > 5:

@@ -1,11 +1,13 @@
-"""Connections in a crowd: those that ask for nothing give way."""
+"""The server around the application: who gives way in a crowd of connections, and how it ends."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
 
 import uvicorn
-from starlette.types import ASGIApp
+from fastapi import FastAPI
+from fastapi.concurrency import run_in_threadpool
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 MOST = 128  # connections at the same time
@@ -35,8 +37,18 @@ class Connection(H11Protocol):
         self.since = self.loop.time()
 
 
-def server(app: ASGIApp, log_level: str = "warning") -> uvicorn.Server:
-    """What runs the application; open event streams do not hold up its end."""
-    return uvicorn.Server(
-        uvicorn.Config(app, http=Connection, log_level=log_level, timeout_graceful_shutdown=1, limit_concurrency=MOST)
-    )
+class Server(uvicorn.Server):
+    """Runs the application of `create_app`."""
+
+    def __init__(self, app: FastAPI, log_level: str = "warning") -> None:
+        super().__init__(
+            uvicorn.Config(
+                app, http=Connection, log_level=log_level, timeout_graceful_shutdown=1, limit_concurrency=MOST
+            )
+        )
+        self.jobs = app.state.jobs
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End the jobs first, and with them the event streams: uvicorn waits for open answers, then breaks them off."""
+        await run_in_threadpool(self.jobs.stop)
+        await super().shutdown(sockets)

@@ -52,6 +52,5 @@ class History:
         except WhymaskError:
             return None  # a file that somebody else put there
         assert result is not None
-        scene = result.scene
-        method = result.provenance["method"]
-        return {"id": name, "label": scene.target.label, "method": method, "thumbnail": thumbnail(scene.photo)}
+        told = {setting: result.provenance.get(setting) for setting in ("method", "model", "question")}
+        return {"id": name, "label": result.target.label, **told, "thumbnail": thumbnail(result.scene.photo)}

@@ -48,7 +48,7 @@ class Job:
     request: Request
     image: bytes
     state: State = "queued"
-    forwards: int = 0
+    forwards: int = 0  # so far, batch by batch; methods that go backward count those of their passes
     expected: int = 0  # about how many forwards the search takes
     regions: tuple[int, ...] = ()  # the best mask so far
     score: float | None = None  # what it keeps
@@ -127,11 +127,14 @@ class Jobs:
             job.seen = time.monotonic()
 
     def stop(self) -> None:
-        """End the worker before its next batch."""
+        """End the worker before its next batch, and with it every job."""
         with self.changed:
             self.stopping = True
             self.changed.notify()
         self.worker.join(timeout=30)
+        for job in self.jobs.values():
+            if not job.over:  # it has waited, or its model does not come back
+                self._end(job, "cancelled", "The server was stopped.")
 
     def _work(self) -> None:
         while True:
@@ -185,16 +188,22 @@ class Jobs:
             fill=request.fill,
             resize=request.resize,
         )
-        case.before_batch = lambda: self._check(job)
         job.expected = recipe.estimate(case.partition.n)
         bound = case.bound
         job.picture = picture(viewable(bound.image), bound.canvas, bound.fill, bound.box, case.partition)
 
+        def count(images: int) -> None:
+            self._check(job)
+            job.forwards += images
+
         def tell(progress: Progress) -> None:
-            job.forwards = progress.forwards
+            job.forwards = progress.forwards  # what is known already was not sent
             job.regions, job.score = standing(case, progress)
 
+        case.before_batch = count
         result = case.search(recipe, [request.seed], progress=tell)[0]
+        job.forwards = result.ledger.mec
+        case.before_batch = lambda _: self._check(job)
         if isinstance(result, Ordering):
             job.message = "Replaying the ordering."
             result = result.with_curves(case.replay(result.order))

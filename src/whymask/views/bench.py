@@ -143,12 +143,14 @@ def _histogram(method: str, spread: Spread, tallest: float) -> str:
 
 
 def _cases(line: Line, known: Known, *, first: bool) -> str:
-    """Three samples of a row, by the number that decides."""
+    """Three of the samples that have the number that decides, ranked by it; equal ones by their curve or mask."""
     name = line.row.emphasis if line.row.emphasis in line.values else "score"
     if name not in line.values:
         return ""
     values = line.values[name]
-    ranked = np.argsort(-values, kind="stable").tolist()
+    ties = next(line.values[other] for other in (*SPREAD, name) if other in line.values)
+    having = np.flatnonzero(~np.isnan(values))
+    ranked = having[np.lexsort((-ties[having], -values[having]))].tolist()
     chosen = {"best": ranked[0], "median": ranked[(len(ranked) - 1) // 2], "worst": ranked[-1]}
     cards = "".join(_case(which, line, at, name, known) for which, at in chosen.items())
     title = f"{escape(line.row.method)} <small>by {escape(COLUMNS[name].name)}</small>"
@@ -160,11 +162,12 @@ def _case(which: str, line: Line, at: int, name: str, known: Known) -> str:
     sample = line.samples[at]
     found = known.sample(line, sample)
     label = known.labels.get((line.row.hash, sample), "")
-    about = [found.question if found and found.question else "", f"\u201c{label}\u201d" if label else "", sample]
+    asked = found.question if found and found.question else ""
+    about = [asked, f"\u201c{label}\u201d" if label else "", f"sample {sample}"]
     others = [
         f"{COLUMNS[other].name} {line.values[other][at]:.{COLUMNS[other].digits}f}"
         for other in (*SPREAD, "area", "mec")
-        if other in line.values and other != name
+        if other in line.cells and other != name
     ]
     lines = "".join(f"<span>{escape(text)}</span>" for text in [*about, ", ".join(others)] if text)
     return (

@@ -1,4 +1,4 @@
-// Plots of scores on a fixed scale from 0 to 1: curves over the area, and the best score at every size of a mask.
+// Plots of scores on a fixed scale from 0 to 1: curves over the area, and scores by the number of regions kept.
 "use strict";
 
 whymask.Plot = class Plot {
@@ -98,21 +98,23 @@ whymask.Curves = class Curves extends whymask.Plot {
   }
 };
 
-/** The best score a search has seen at every number of regions, the goal if it had one, and the mask that came back. */
-whymask.Frontier = class Frontier extends whymask.Plot {
-  constructor(frontier, { size, score, goal, full }) {
-    const sizes = Object.keys(frontier).map(Number).sort((a, b) => a - b);
+/** Scores by the number of regions kept, the goal if there was one, and the mask that came back. */
+whymask.Sizes = class Sizes extends whymask.Plot {
+  /** `what` the scores {size: score} are; `dotted` tells which sizes get a dot. */
+  constructor(what, scores, { size, score, goal = null, full, dotted = () => true }) {
+    const sizes = Object.keys(scores).map(Number).sort((a, b) => a - b);
     const most = Math.max(...sizes);
     const every = Math.ceil(most / 12);
-    const marked = sizes.filter((k) => k % every === 0 || k === 1);
+    const marked = Array.from({ length: Math.floor(most / every) + 1 }, (_, i) => i * every);
     const enough = goal === null ? "" : ` ${whymask.two(goal)} would be enough.`;
     super(
-      `The best score seen by the number of regions kept, from ${sizes[0]} to ${most}.${enough} ` +
+      `${what} by the number of regions kept, from ${sizes[0]} to ${most}.${enough} ` +
         `The mask has ${size} regions and keeps ${whymask.two(score)}.`,
       marked.map((k) => [k / most, String(k)]),
     );
     this.x = sizes.map((k) => k / most);
-    this.scores = sizes.map((k) => frontier[k]);
+    this.scores = sizes.map((k) => scores[k]);
+    this.dotted = sizes.map(dotted);
     Object.assign(this, { chosen: [size / most, score], goal, full });
   }
 
@@ -122,7 +124,7 @@ whymask.Frontier = class Frontier extends whymask.Plot {
       this.across(this.full, "wm-whole"),
       ...(this.goal === null ? [] : [this.across(this.goal, "wm-goal")]),
       this.line(this.x, this.scores, "wm-frontier"),
-      ...this.x.map((x, i) => dot([x, this.scores[i]], "wm-seen", 3)),
+      ...this.x.flatMap((x, i) => (this.dotted[i] ? [dot([x, this.scores[i]], "wm-seen", 3)] : [])),
       dot(this.chosen, "wm-chosen", 6),
     ];
   }

@@ -130,6 +130,7 @@ function follow(id, turn) {
   page.stream = stream;
   let quarter = -1;
   let scene = null;
+  let lost = false;
   const hear = async (job) => {
     const share = job.expected ? Math.min(job.forwards / job.expected, 1) : 0;
     if (job.state === "failed" || job.state === "cancelled") return leave(sentence(job.message));
@@ -152,11 +153,15 @@ function follow(id, turn) {
   };
   stream.onmessage = (event) => {
     if (turn !== page.turn) return;
+    if (lost) complain("");
+    lost = false;
     hear(JSON.parse(event.data)).catch((error) => turn === page.turn && complain(error.message));
   };
   stream.onerror = () => {
-    if (turn !== page.turn || stream.readyState !== EventSource.CLOSED) return;
-    complain("The connection to the server was lost. Load this page again.");
+    if (turn !== page.turn) return;
+    lost = true;
+    const closed = stream.readyState === EventSource.CLOSED; // else the browser tries again by itself
+    complain(`The connection to the server was lost. ${closed ? "Load this page again." : "Trying again."}`);
   };
 }
 
@@ -168,7 +173,9 @@ function tell(job, share) {
   if (job.state === "running" && job.expected) at("progress").value = share;
   else at("progress").removeAttribute("value");
   const best = job.score === null ? "" : ` \u00b7 so far ${job.regions.length} regions keep ${whymask.two(job.score)}`;
-  at("numbers").textContent = job.expected ? `${job.forwards} of about ${job.expected} forwards${best}` : "";
+  // How many passes a method that goes backward will take is not known.
+  at("numbers").textContent = job.expected ? `${job.forwards} of about ${job.expected} forwards${best}`
+    : job.forwards ? `${job.forwards} forward and backward passes` : "";
 }
 
 /** The best regions so far. */
@@ -206,7 +213,8 @@ async function listPast() {
   at("past").replaceChildren(...past.map((entry) => whymask.el("li", {},
     whymask.el("a", { href: `#${entry.id}` },
       whymask.el("img", { src: entry.thumbnail, alt: "", loading: "lazy" }),
-      whymask.el("span", {}, entry.label), whymask.el("small", {}, entry.method)))));
+      whymask.el("span", {}, entry.label), whymask.el("small", {}, `${entry.method}, ${entry.model}`),
+      entry.question ? whymask.el("small", {}, entry.question) : null))));
 }
 
 /** Show what the address names: a job under way, a past result, or the form. */

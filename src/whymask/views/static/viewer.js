@@ -99,8 +99,9 @@ whymask.View = class View {
     const [score, removed] = this.scores(this.t);
     const area = scene.area(kept);
     const { percent, two } = whymask;
-    this.only.tell(`Only these ${this.t}`, `${percent(area)} of the area`, score, entry.full_score);
-    this.rest.tell("Without them", `${percent(1 - area)} of the area`, removed, entry.full_score);
+    const [these, them] = this.t === 1 ? ["this one", "it"] : [`these ${this.t}`, "them"];
+    this.only.tell(`Only ${these}`, `${percent(area)} of the area`, score, entry.full_score);
+    this.rest.tell(`Without ${them}`, `${percent(1 - area)} of the area`, removed, entry.full_score);
     this.plot?.mark(this.t);
     if (this.slider) {
       this.slider.value = this.t;
@@ -162,13 +163,14 @@ whymask.View = class View {
     this.rest = whymask.scored("What is left when the chosen regions are removed");
     this.claim = el("p", {}, this.#claim());
     const question = entry.provenance.question;
+    const heading = entry.kind === "repair" ? `${entry.given} \u2192 ${entry.answer}` : entry.target.label;
     this.children = [
       el("header", { class: "wm-head" },
         question ? el("p", { class: "wm-question" }, question) : null,
-        el("h1", { tabindex: -1 }, entry.target.label),
+        el("h1", { tabindex: -1 }, heading),
         this.claim, extra, this.masks.length > 1 ? this.#choices() : null),
       this.#stage(),
-      this.curves ? this.#plot() : this.ordered ? this.#missing() : this.#frontier(),
+      this.#chart(),
       this.ordered ? this.#player() : null,
       el("div", { class: "wm-folds" }, ...whymask.folds(this)),
     ].filter(Boolean);
@@ -203,9 +205,14 @@ whymask.View = class View {
     if (entry.kind === "repair") {
       const said = `${entry.answer === entry.given ? "still " : ""}says ${quoted(entry.answer)}`;
       const wanted = `${quoted(entry.target.label)} scores ${two(score)}`;
-      sentences.push(`Shown only ${some}, ${area} of what it sees, it ${said}: ${wanted}.`);
+      const empty = `and ${two(entry.blank_score)} on an empty image`;
+      sentences.push(`Shown only ${some}, ${area} of what it sees, it ${said}: ${wanted}, ${empty}.`);
     } else if (score === null) sentences.push(`All ${entry.n} regions, most important first.`);
-    else sentences.push(`${this.ordered ? `The first ${some}` : some}, ${area} of what it sees, keep ${two(score)}.`);
+    else {
+      const first = this.t === 1 ? `The first of ${entry.n} regions` : `The first ${some}`;
+      const keep = this.t === 1 ? "keeps" : "keep";
+      sentences.push(`${this.ordered ? first : some}, ${area} of what it sees, ${keep} ${two(score)}.`);
+    }
     return [...sentences, ...(chosen === 0 ? entry.remarks : [])].join(" ");
   }
 
@@ -319,6 +326,13 @@ whymask.View = class View {
     this.button.setAttribute("aria-label", "Play");
   }
 
+  /** How the score moves, as far as that is known. */
+  #chart() {
+    if (this.curves) return this.#plot();
+    if (this.ordered) return this.#missing();
+    return this.entry.order?.length ? this.#prefixes() : this.#frontier();
+  }
+
   #plot() {
     const { two, key } = whymask;
     const { entry, curves } = this;
@@ -336,10 +350,27 @@ whymask.View = class View {
     const { two, key } = whymask;
     const { frontier, goal, score, regions, full_score: full } = this.entry;
     if (Object.keys(frontier).length < 2) return null;
-    return whymask.plotted("Sizes", new whymask.Frontier(frontier, { size: regions.length, score, goal, full }), [
+    const plot = new whymask.Sizes("The best score seen", frontier, { size: regions.length, score, goal, full });
+    return whymask.plotted("Sizes", plot, [
       key("wm-key-insertion", "best score seen, by the number of regions kept"),
-      key("wm-key-chosen", `the mask, ${regions.length} regions`),
+      key("wm-key-chosen", `the mask, ${regions.length} of ${this.entry.n} regions`),
       goal === null ? null : key("wm-key-goal", `enough, ${two(goal)}`),
+      key("wm-key-whole", "whole image"),
+    ]);
+  }
+
+  /** How the wanted answer's score moves as the regions of a repair's ordering enter the empty image. */
+  #prefixes() {
+    const { key, quoted } = whymask;
+    const { scores, right, blank_score: blank, score, regions, full_score: full, target } = this.entry;
+    const wanted = quoted(target.label);
+    const dotted = (size) => size > 0 && right[size - 1];
+    const place = { size: regions.length, score, full, dotted };
+    const plot = new whymask.Sizes(`Score of ${wanted}`, [blank, ...scores], place);
+    return whymask.plotted("Prefixes", plot, [
+      key("wm-key-insertion", `score of ${wanted}, by the number of regions kept`),
+      key("wm-key-right", `says ${wanted}`),
+      key("wm-key-chosen", `the mask, ${regions.length} of ${this.entry.n} regions`),
       key("wm-key-whole", "whole image"),
     ]);
   }
