@@ -1,3 +1,4 @@
+import threading
 import time
 
 import pytest
@@ -50,24 +51,30 @@ def test_a_job_becomes_a_result(jobs, method, kind):
     assert entry["thumbnail"].startswith("data:image/jpeg;base64,")
 
 
-def test_a_method_that_goes_backward_tells_how_far_it_is(tmp_path):
-    jobs = Jobs({"slow": quadrants}, History(tmp_path))
-    job = jobs.submit(request(method="igos++"), photo())
-    until(lambda: job.over or job.forwards > 1)
-    seen = job.as_dict()
+@pytest.mark.parametrize(("method", "expected"), [("greedy", 4160), ("igos++", 0)])
+def test_forwards_are_told_batch_by_batch(tmp_path, method, expected):
+    """Also of one question of 128 images, Greedy's first, and of methods that go backward."""
+    model = quadrants()
+    model.batch_size = 4
+    there, go_on, calls = threading.Event(), threading.Event(), []
+
+    def hold(*_):
+        calls.append(1)
+        if len(calls) == 3:
+            there.set()
+            go_on.wait(20)
+
+    hook = model.module.register_forward_hook(hold)
+    jobs = Jobs({"slow": lambda: model}, History(tmp_path))
+    job = jobs.submit(request(method=method, regions="grid:8x8"), photo())
+    assert there.wait(20)
+    told = job.as_dict()
     jobs.cancel(job)
+    go_on.set()
     jobs.stop()
-    assert (seen["state"], seen["expected"]) == ("running", 0)
-    assert seen["forwards"] > 1
-
-
-def test_forwards_are_told_batch_by_batch(jobs):
-    """All that Greedy asks for in its first step, 128 images, is one question."""
-    jobs.slow.seconds = 0.02
-    job = jobs.submit(request(method="greedy", regions="grid:8x8"), photo())
-    until(lambda: jobs.slow.batches > 3)
-    assert 0 < job.forwards < 128
-    jobs.cancel(job)
+    hook.remove()
+    assert (told["state"], told["expected"]) == ("running", expected)
+    assert 1 < told["forwards"] < 128
 
 
 def test_a_cancelled_job_stops_within_one_batch(jobs):
