@@ -67,7 +67,7 @@ def pages(browser: Browser, url: str) -> None:
     tab.locator("#viewer[data-ready]").wait_for(timeout=120_000)
     result = tab.url
     tab.close()
-    tab = opened(browser, result, (360, 1700))
+    tab = opened(browser, result, (360, 1730))
     tab.locator("#viewer[data-ready]").wait_for()
     shoot(tab, "page-phone")
     tab = opened(browser, url, DESKTOP, "dark")
