@@ -5,6 +5,7 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from urllib.request import urlopen
 
 import numpy as np
@@ -202,7 +203,10 @@ def test_mistakes_are_one_sentence_and_exit_code_2(tmp_path, monkeypatch, argume
 @lite
 def test_an_interrupt_leaves_no_file_and_no_traceback(tmp_path):
     command = [sys.executable, "-m", "whymask", "explain", CAMERA, "--method", "greedy", "--out", str(tmp_path / "out")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    # A suite that runs in the background of a shell ignores interrupts, and so would what it starts.
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, preexec_fn=heard, **pipes) as process:
         while not (tmp_path / "out").exists() and process.poll() is None:
             time.sleep(0.1)
         while process.poll() is None:  # again where a library that was loading swallowed it
