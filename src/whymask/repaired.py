@@ -63,10 +63,11 @@ class Repair(EvidenceMask):
         }
 
     @classmethod
-    def _restore(cls, header: dict[str, Any], common: dict[str, Any]) -> Repair:
+    def restore(cls, header: dict[str, Any], common: dict[str, Any]) -> Repair:
+        """From what `as_dict` tells and what all kinds share."""
         own: dict[str, Any] = {name: header[name] for name in ("given", "given_score", "answer", "repaired")}
         own |= {name: tuple(header[name]) for name in ("order", "scores", "right")}
-        return cls(**vars(EvidenceMask._restore(header, common)), **own)
+        return cls(**vars(EvidenceMask.restore(header, common)), **own)
 
     @property
     def remarks(self) -> list[str]:

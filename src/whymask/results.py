@@ -1,22 +1,17 @@
-"""What comes back: evidence masks and orderings that print, save and load themselves."""
+"""What comes back: evidence masks and orderings."""
 
 from __future__ import annotations
 
-import json
-import zipfile
-import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from tokenize import TokenError
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from whymask.errors import WhymaskError
-from whymask.files import atomic
 from whymask.imaging import Box, Canvas
 from whymask.metrics.curves import Curves
 from whymask.models.base import SCORE, Target
@@ -88,69 +83,16 @@ class Explanation(ABC):
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write everything into one .npz file (arrays and JSON, no pickle); an interrupted save leaves no file."""
-        target = Path(path)
-        if target.suffix != ".npz":
-            target = target.with_name(target.name + ".npz")
-        scene = self.scene
-        arrays: dict[str, Any] = {
-            "photo": scene.photo,
-            "canvas": scene.canvas,
-            "fill": scene.fill,
-            "labels": scene.partition.labels,
-        }
-        if isinstance(self, Ordering) and self.map is not None:
-            arrays["map"] = self.map
-        header = json.dumps(self.as_dict())
-        with atomic(target) as file:
-            np.savez_compressed(file, header=np.array(header), **arrays)
-        return target
+        from whymask.saved import write
+
+        return write(self, path)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Any:
         """The mask or ordering that `save` wrote."""
-        try:
-            with np.load(path, allow_pickle=False) as stored:
-                header = json.loads(str(stored["header"]))
-                arrays = {name: stored[name] for name in ("photo", "canvas", "fill", "labels")}
-                optional = {name: stored[name] for name in ("map",) if name in stored}
-                schema = header["schema"]
-        except FileNotFoundError:
-            raise WhymaskError(f"there is no file {path}.") from None
-        except (OSError, ValueError, TypeError, KeyError, EOFError, TokenError, zipfile.BadZipFile, zlib.error):
-            raise WhymaskError(f"{path} is not a saved explanation.") from None
-        if schema != SCHEMA:
-            raise WhymaskError(f"{path} has schema {schema}; this version reads schema {SCHEMA}.")
-        try:
-            found = Explanation._from(header, arrays, optional)
-            json.dumps([str(found), found.as_dict()], allow_nan=False)  # what does not fit together fails here
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError):
-            raise WhymaskError(f"{path} is not a saved explanation.") from None
-        return found
+        from whymask.saved import read
 
-    @staticmethod
-    def _from(header: dict[str, Any], arrays: dict[str, Any], optional: dict[str, Any]) -> EvidenceMask | Ordering:
-        """The result that a file's header and arrays describe."""
-        scene = Scene(
-            photo=arrays["photo"],
-            canvas=arrays["canvas"],
-            fill=arrays["fill"],
-            box=tuple(header["box"]),
-            partition=Partition(arrays["labels"], header["provenance"]["regions"], _values(header)),
-            target=Target(**header["target"]),
-            prediction=header["prediction"],
-            full_score=header["full_score"],
-            blank_score=header["blank_score"],
-        )
-        common = {
-            "scene": scene,
-            "ledger": Ledger.from_dict(header["ledger"]),
-            "provenance": {"method": header["provenance"]["method"], **header["provenance"]},
-            "complete": header["complete"],
-        }
-        from whymask.repaired import Repair
-
-        kinds: dict[str, type[EvidenceMask | Ordering]] = {"mask": EvidenceMask, "ordering": Ordering, "repair": Repair}
-        return kinds[header["kind"]]._restore(header, common | optional)
+        return read(path)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON, without the pixels."""
@@ -282,7 +224,8 @@ class EvidenceMask(Explanation):
         return super().as_dict() | own
 
     @classmethod
-    def _restore(cls, header: dict[str, Any], common: dict[str, Any]) -> EvidenceMask:
+    def restore(cls, header: dict[str, Any], common: dict[str, Any]) -> EvidenceMask:
+        """From what `as_dict` tells and what all kinds share."""
         names = ("ordered", "score", "removed_score", "goal", "local_optimum")
         first = cls(
             **common,
@@ -387,7 +330,8 @@ class Ordering(Explanation):
         }
 
     @classmethod
-    def _restore(cls, header: dict[str, Any], common: dict[str, Any]) -> Ordering:
+    def restore(cls, header: dict[str, Any], common: dict[str, Any]) -> Ordering:
+        """From what `as_dict` tells and what all kinds share."""
         curves = header.get("curves")
         return cls(
             **common,
@@ -401,7 +345,3 @@ class Ordering(Explanation):
         first = ", ".join(map(str, self.names(self.order[:8]))) + (", ..." if self.n > 8 else ".")
         order = "" if self.flat else f" Its {self.n} regions, most important first: {first}"
         return f"{self._answer()}{order} {self._end()}"
-
-
-def _values(header: dict[str, Any]) -> tuple[int, ...] | None:
-    return None if header["label_values"] is None else tuple(header["label_values"])
