@@ -116,6 +116,24 @@ def test_a_second_build_asks_nothing(shades, tmp_path):
     assert len(asked) > before
 
 
+def test_a_photo_that_cannot_be_read_is_in_no_split(shades, tmp_path):
+    model = whymask.wrap(bright)
+    whole = splits.build(shades, model, tmp_path / "whole", correct=10, wrong=10)
+    (tmp_path / "3.png").write_bytes(b"no photo")
+    (tmp_path / "8.png").unlink()
+    with pytest.warns(UserWarning, match=r"2 photos are in no split: .*3\.png") as told:
+        some = splits.build(shades, model, tmp_path / "some", correct=10, wrong=10)
+    assert "8.png" in str(told[0].message)
+    for name in splits.NAMES:
+        assert some[name] == [sample for sample in whole[name] if sample.id not in ("3", "8")]
+
+
+def test_a_set_of_which_nothing_can_be_read_is_refused(tmp_path):
+    gone = [Sample("gone", str(tmp_path / "gone.jpg"), 0)]
+    with pytest.raises(WhymaskError, match=r"gone\.jpg"):
+        splits.build(gone, whymask.wrap(bright), tmp_path)
+
+
 def test_drawing_keeps_the_order(shades):
     drawn = splits.draw(shades, 4)
     assert drawn == sorted(drawn, key=lambda s: int(s.id))

@@ -45,7 +45,7 @@ def as_markdown(table: Table, *, profile: bool = False) -> str:
     for grid in grids(table, profile):
         lines += [f"### {grid.title}", ""]
         for i, row in enumerate([grid.header, *grid.body]):
-            lines.append("| " + " | ".join(f"**{text}**" if strong else text for text, strong in row) + " |")
+            lines.append("| " + " | ".join(_bold(text) if strong else text for text, strong in row) + " |")
             if i == 0:
                 lines.append("|---" * len(row) + "|")
         lines.append("")
@@ -188,6 +188,12 @@ def notes(table: Table) -> list[str]:
     if failed:
         told.append(f"{failed} results failed and are in no mean.")
     return [*told, f"Records {table.hash}."]
+
+
+def _bold(text: str) -> str:
+    """In Markdown; stars stay outside, where they are no markup."""
+    number = text.rstrip("* ")
+    return f"**{number}**{text[len(number) :]}"
 
 
 def _tex(text: str) -> str:

@@ -7,19 +7,21 @@ photos, the truth explained.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
 from whymask.bench.manifest import Sample
 from whymask.bench.records import digest
 from whymask.errors import WhymaskError
 from whymask.files import atomic
-from whymask.imaging import Resize
+from whymask.imaging import Resize, load_image
 from whymask.masking import stack
 from whymask.models.base import Model
 
@@ -53,7 +55,7 @@ def build(
 ) -> Splits:
     """Go through the samples in a seeded order until there are enough right and enough wrong answers.
 
-    A set that runs out gives smaller splits.
+    A set that runs out gives smaller splits. Photos that cannot be read are in none, and a warning names them.
 
     Args:
         samples: photos with their true classes (see `imagenet.labelled`).
@@ -99,19 +101,33 @@ def _answers(
     """(number of the sample, the model's answer), as far as they are needed."""
     order = iter(np.random.default_rng(seed).permutation(len(samples)).tolist())
     answers: list[tuple[int, int]] = []
+    unread: list[WhymaskError] = []
     right = mistaken = 0
     while (right < correct or mistaken < wrong) and (some := list(islice(order, model.batch_size))):
-        for i, answer in zip(some, _predict([samples[i] for i in some], model, resize), strict=True):
+        photos: dict[int, Image.Image] = {}
+        for i in some:
+            try:
+                photos[i] = load_image(samples[i].image)
+            except WhymaskError as error:
+                unread.append(error)
+        targets = [samples[i].target for i in photos]
+        for i, answer in zip(photos, _predict([*photos.values()], targets, model, resize), strict=True):
             answers.append((i, answer))
             right += answer == samples[i].target
             mistaken += answer != samples[i].target
+    if unread and not answers:
+        raise unread[0]
+    if unread:
+        warnings.warn(f"{len(unread)} photos are in no split: {' '.join(map(str, unread[:10]))}", stacklevel=2)
     return answers
 
 
-def _predict(samples: Sequence[Sample], model: Model, resize: Resize) -> Iterator[int]:
-    """The classes a model prefers, in one batch."""
-    bounds = [model.bind(sample.image, target=sample.target, resize=resize) for sample in samples]
+def _predict(photos: list[Image.Image], targets: list[Any], model: Model, resize: Resize) -> list[int]:
+    """The classes (B,) a model prefers, in one batch."""
+    if not photos:
+        return []
+    bounds = [model.bind(photo, target=target, resize=resize) for photo, target in zip(photos, targets, strict=True)]
     top = model.respond(stack([bound.inputs[None] for bound in bounds]), bounds).top
     if top is None:
         raise WhymaskError(f"{model.name} does not name its answers, so there are no right and wrong ones.")
-    yield from top.tolist()
+    return [int(answer) for answer in top]
