@@ -157,8 +157,25 @@ def test_greedy_k_is_the_prefix_of_greedy():
 
 def test_lean_is_greedy_while_nothing_is_settled():
     respond, _ = modular(14, seed=2)  # neither side ever settles before its end
-    order = run("lean", respond, 14, params={"settled": 0.0}).order
-    assert order.tolist() == run("greedy", respond, 14).order.tolist()
+    greedy = run("greedy", respond, 14)
+    for between in (0, 3):
+        found = run("lean", respond, 14, params={"settled": 0.0, "between": between})
+        assert found.order.tolist() == greedy.order.tolist()
+        looks = [left if step % (between + 1) == 0 else max(1, round(0.25 * left))
+                 for step, left in enumerate(range(14, 0, -1))]  # fmt: skip
+        # Both sides of every look; before it of what is placed, and once of the whole image.
+        assert found.ledger.nominal == 2 * sum(looks) + 2 * 14 + 2
+        assert (found.ledger.mec < 0.7 * greedy.ledger.mec) == (between == 3)
+
+
+def test_lean_sees_an_answer_that_comes_back():
+    """Without 0 and 1, region 9 speaks for the answer: only who looks at the rest again removes it next."""
+
+    def respond(rows):
+        there, more, hidden = rows[:, 0], rows[:, 1], rows[:, 9]
+        return 0.9 * there + 0.05 * (there & more) + 0.6 * (~there & ~more & hidden)
+
+    assert run("lean", respond, 12).order[:3].tolist() == [0, 1, 9]
 
 
 def test_lean_asks_less_where_a_side_is_settled():
@@ -248,6 +265,7 @@ def test_wrong_parameters_are_refused():
         ("discs+swap", {"together": 0}, "together"),
         ("lean", {"settled": 1.0}, "settled must lie in"),
         ("lean", {"at_once": 1.0}, "at_once must lie in"),
+        ("lean", {"again": 0.0}, "again must lie in"),
         ("smallest", {"share": 0.0}, "share must lie in"),
         ("discs+swap+others", {"overlap": 1.0}, "overlap must lie in"),
         ("greedy-k", {"candidates": 0}, "candidates"),

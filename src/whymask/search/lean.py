@@ -5,33 +5,48 @@ from __future__ import annotations
 import numpy as np
 
 from whymask.objective import SUFF_NECC, SUFFICIENCY
-from whymask.search.limits import Rest
+from whymask.search.limits import Part, Rest, Share, Whole
 from whymask.search.protocol import Ask, Continuation, Problem, Ranking, Seed, extend, first_guess, mask_of, ranking
 
 
-def lean(problem: Problem, seed: Seed | None = None, *, at_once: Rest = 0.12, settled: Rest = 0.02) -> Continuation:
+def lean(
+    problem: Problem,
+    seed: Seed | None = None,
+    *,
+    again: Part = 0.25,
+    between: Whole = 3,
+    at_once: Rest = 0.15,
+    reached: Share = 0.95,
+    settled: Rest = 0.02,
+) -> Continuation:
     """Order all regions by 0.5 Suff + 0.5 Necc, after the prefix of `seed`, for a part of Greedy's forwards.
 
-    Once the rest of the image scores at most a share `settled` of the whole, removing more cannot tell regions apart:
-    from then on only sufficiency is asked, and every look at all regions that are left places the best of them, a
-    share `at_once` of them (at least one).
+    A look at all regions that are left is followed by `between` looks at the share `again` of them that did best; each
+    look places one. While the rest of the image scores at most a share `settled` of the whole, removing more cannot
+    tell regions apart, and only sufficiency is asked. While the kept regions score a share `reached` of it as well,
+    every look is at all that are left and places a share `at_once` of them (at least one).
     """
     n = problem.n
     placed = list(seed.prefix) if seed else []
     live = [region for region in range(n) if region not in placed]
     last = first_guess(problem, seed)
-    here, everything = mask_of(placed, n), np.ones(n, dtype=bool)
-    yield Ask(np.stack([here, everything]), SUFF_NECC, "continue", ranking(placed, last, seed))
+    whole = np.ones(n, dtype=bool)
     response = problem.archive.response
-    nothing = settled * response(everything)
-    gone = response(~here) <= nothing
+    looks, before = 0, None  # since the last one at all regions, and what was true then
+    yield Ask(whole[None], SUFF_NECC, "continue", ranking(placed, last, seed))
     while live:
+        here = mask_of(placed, n)
+        yield Ask(here[None], SUFF_NECC, "continue", ranking(placed, last, seed))
+        gone, full = response(~here) <= settled * response(whole), response(here) >= reached * response(whole)
+        narrow = (gone, full) == before and looks < between and not (gone and full)
+        looked = live
+        if narrow:
+            looked = sorted(live, key=lambda region: -last[region])[: max(1, round(again * len(live)))]
+        looks, before = looks + 1 if narrow else 0, (gone, full)
         objective = SUFFICIENCY if gone else SUFF_NECC
-        scores = yield Ask(extend(placed, live, n), objective, "continue", ranking(placed, last, seed))
-        last[live] = scores
-        count = max(1, round(at_once * len(live))) if gone else 1
-        best = [live[i] for i in np.argsort(-scores, kind="stable")[:count]]
-        placed += best
-        live = [region for region in live if region not in best]
-        gone = gone or response(~mask_of(placed, n)) <= nothing
+        scores = yield Ask(extend(placed, looked, n), objective, "continue", ranking(placed, last, seed))
+        last[looked] = scores
+        count = max(1, round(at_once * len(live))) if gone and full else 1
+        placed += [looked[i] for i in np.argsort(-scores, kind="stable")[:count]]
+        live = [region for region in live if region not in placed]
     return Ranking(tuple(placed), seed)

@@ -171,7 +171,7 @@ class Recipe:
             order_inside: seed * (seed + 1) // 2,
             greedy: n * (n + 1),
             phasewin: n * (n + 1) // 3,
-            lean: n * (n + 1) // 3,
+            lean: n * (n + 1) // 4,
             rank_by_logits: 0,
             INITIALISERS["asn"][0]: 2,
         }
