@@ -58,7 +58,6 @@ ORDERINGS = {
     "discs+swap+lean": Recipe("discs+swap+lean", {"tries": 426}),
     "discs+swap+lean, 160": Recipe("discs+swap+lean"),
     "discs+swap+lean, both": Recipe("discs+swap+lean", {"tries": 126, **BOTH}),
-    "discs+swap+lean, both, one by one": Recipe("discs+swap+lean", {"tries": 126, "at_once": 0.0, **BOTH}),
     "discs+swap+greedy, both": Recipe("discs+swap+greedy", {"tries": 201, **BOTH}),
 }
 
@@ -222,6 +221,11 @@ def by_photo(records: list[dict], value, over=np.mean) -> dict[str, float]:
     return {photo: float(over(values)) for photo, values in photos.items()}
 
 
+def samples(records: list[dict]) -> str:
+    """What the model of the records is asked about."""
+    return "questions" if records[0]["model"].startswith("tiny-") else "photos"
+
+
 def mask_tables(records: list[dict], split: str) -> list[str]:
     """The frontier of one split, what carries over to other fills, and the comparisons."""
     methods = defaultdict(list)
@@ -230,7 +234,7 @@ def mask_tables(records: list[dict], split: str) -> list[str]:
             methods[record["method"]].append(record)
     count = len({record["photo"] for record in methods["trace"]})
     lines = [
-        f"### {split}, {count} photos",
+        f"### {split}, {count} {samples(records)}",
         "",
         "| method | " + " | ".join(map(str, BUDGETS)) + " | MEC | blur | mean fill |",
     ]
@@ -260,7 +264,7 @@ def mask_tables(records: list[dict], split: str) -> list[str]:
     ]
     lines.append("")
     if len({row["seed"] for row in methods["trace"]}) > 1:
-        lines += [f"Standard deviation over seeds, mean of the photos: {', '.join(spread)}.", ""]
+        lines += [f"Standard deviation over seeds, mean of the {samples(records)}: {', '.join(spread)}.", ""]
     for ours, theirs in (
         (("discs+swap", 160), ("trace", 160)),
         (("discs+swap", 450), ("trace", 160)),
@@ -280,7 +284,7 @@ def smallest_line(records: list[dict]) -> list[str]:
     rows = [r for r in records if r["method"] == "smallest" and r["split"] == "correct"]
     enough = [r for r in rows if r["at"]["450"] >= 0.9 * r["full"] - 1e-6]
     return [
-        f"`smallest` (90 % of the full score): a sufficient mask on {len(enough)} of {len(rows)} photos, "
+        f"`smallest` (90 % of the full score): a sufficient mask on {len(enough)} of {len(rows)} {samples(records)}, "
         f"{np.mean([r['k'] for r in enough]):.1f} regions and {np.mean([r['area'] for r in enough]):.0%} of the area "
         f"in the mean, {np.mean([r['mec'] for r in rows]):.0f} forwards.",
         "",
@@ -297,7 +301,7 @@ def ordering_table(records: list[dict]) -> list[str]:
         return []
     keys = {"insertion_auc": "Ins", "deletion_auc": "Del", "mec": "MEC"}
     keys |= {f"{key}, {fill}": f"{short}, {fill}" for fill in FILLS for key, short in list(keys.items())[:2]}
-    lines = [f"## Orderings, {len(methods['greedy'])} correctly classified photos", ""]
+    lines = [f"## {records[0]['model']}: orderings of {len(methods['greedy'])} correctly classified photos", ""]
     lines += ["| method | " + " | ".join(keys.values()) + " |", "|---" * (len(keys) + 1) + "|"]
     for method, rows in methods.items():
         cells = [f"{np.mean([r[key] for r in rows]):.0f}" if key == "mec" else f"{np.mean([r[key] for r in rows]):.3f}"

@@ -126,6 +126,9 @@ def test_a_photo_that_cannot_be_read_is_in_no_split(shades, tmp_path):
     assert "8.png" in str(told[0].message)
     for name in splits.NAMES:
         assert some[name] == [sample for sample in whole[name] if sample.id not in ("3", "8")]
+    for i in (3, 8):
+        Image.new("L", (4, 4), i * 25).save(tmp_path / f"{i}.png")
+    assert splits.build(shades, model, tmp_path / "some", correct=10, wrong=10) == whole
 
 
 def test_a_set_of_which_nothing_can_be_read_is_refused(tmp_path):

@@ -28,6 +28,15 @@ def run(tmp_path):
     )
 
 
+def test_the_best_is_found_on_all_samples(tmp_path):
+    rows = [(row("greedy", 0), {s: ordering(0.4) for s in "abc"}),
+            (row("trace+greedy", 1), {s: ordering(0.5) for s in "abc"}),
+            (row("phasewin", 2), {"a": ordering(0.9)})]  # fmt: skip
+    text = as_markdown(table([write(tmp_path / "run", rows)]))
+    assert "| trace+greedy (3) | **0.500" in text
+    assert "| phasewin (1) | 0.900" in text
+
+
 def test_means_and_differences(run):
     made = table([run], against="greedy")
     lines = {line.row.method: line for line in made.lines}
@@ -63,6 +72,14 @@ def test_markdown(run):
     assert "1 results failed and are in no mean." in text
     assert "s |" not in lines[2]
     assert "| s | forwards/s |" in as_markdown(table([run]), profile=True)
+
+
+def test_stars_stand_outside_of_bold(tmp_path):
+    """There they have spaces on both sides, and Markdown leaves them alone."""
+    rows = [(row(method, i), {s: ordering(0.1 * (1 + i)) for s in "abcdefghijklmnop"})
+            for i, method in enumerate(("greedy", "trace+greedy"))]  # fmt: skip
+    text = as_markdown(table([write(tmp_path / "run", rows)], against="greedy"))
+    assert "| trace+greedy - greedy | **+0.100 [+0.100, +0.100]** *** | +0.000" in text
 
 
 def test_forwards_after_gradients_are_marked(tmp_path):

@@ -168,6 +168,19 @@ def test_lean_is_greedy_while_nothing_is_settled():
         assert (found.ledger.mec < 0.7 * greedy.ledger.mec) == (between == 3)
 
 
+@pytest.mark.parametrize("speak", [1, 2])
+def test_lean_places_several_only_where_both_sides_are_settled(speak):
+    """One of the first `speak` regions is enough, so all of them must be gone before the rest scores nothing."""
+    found = run("lean", lambda rows: rows[:, :speak].any(axis=1).astype(float), 20)
+    assert sorted(found.order[:speak]) == list(range(speak))
+    # The whole image; then, each after a look at what is placed: until the rest is gone one region by both sides (and
+    # all of them are looked at anew once the first region is there), afterwards a share by sufficiency.
+    expected, left = 2 + sum(2 + 2 * (20 - i) for i in range(speak)), 20 - speak
+    while left:
+        expected, left = expected + 2 + left, left - max(1, round(0.15 * left))
+    assert found.ledger.nominal == expected
+
+
 def test_lean_sees_an_answer_that_comes_back():
     """Without 0 and 1, region 9 speaks for the answer: only who looks at the rest again removes it next."""
 
@@ -266,6 +279,8 @@ def test_wrong_parameters_are_refused():
         ("lean", {"settled": 1.0}, "settled must lie in"),
         ("lean", {"at_once": 1.0}, "at_once must lie in"),
         ("lean", {"again": 0.0}, "again must lie in"),
+        ("lean", {"between": -1}, "between must be"),
+        ("lean", {"reached": 1.5}, "reached must lie in"),
         ("smallest", {"share": 0.0}, "share must lie in"),
         ("discs+swap+others", {"overlap": 1.0}, "overlap must lie in"),
         ("greedy-k", {"candidates": 0}, "candidates"),

@@ -146,7 +146,8 @@ def _columns(block: list[Line], profile: bool) -> dict[str, Column]:
 
 
 def _best(block: list[Line], emphasis: str) -> Line | None:
-    having = [line for line in block if emphasis in line.cells]
+    most = max(len(line.samples) for line in block)  # a mean over fewer samples is of others
+    having = [line for line in block if emphasis in line.cells and len(line.samples) == most]
     return max(having, key=lambda line: line.cells[emphasis].mean) if len(having) > 1 else None
 
 

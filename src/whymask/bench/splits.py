@@ -55,7 +55,8 @@ def build(
 ) -> Splits:
     """Go through the samples in a seeded order until there are enough right and enough wrong answers.
 
-    A set that runs out gives smaller splits. Photos that cannot be read are in none, and a warning names them.
+    A set that runs out gives smaller splits. Photos that cannot be read are in none; a warning names the first of them, and
+    they are tried again the next time.
 
     Args:
         samples: photos with their true classes (see `imagenet.labelled`).
@@ -68,7 +69,17 @@ def build(
     """
     about = [model.name, model.fingerprint, sorted(model.settings.items()), resize, correct, wrong, seed]
     known = [[sample.id, sample.image, sample.target] for sample in samples]
-    answers = remembered(cache, [about, known], lambda: _answers(samples, model, correct, wrong, seed, resize))
+    unread: list[WhymaskError] = []
+    answers = remembered(
+        cache,
+        [about, known],
+        lambda: _answers(samples, model, correct, wrong, seed, resize, unread),
+        keep=lambda: not unread,
+    )
+    if unread and not answers:
+        raise unread[0]
+    if unread:
+        warnings.warn(f"{len(unread)} photos are in no split: {' '.join(map(str, unread[:10]))}", stacklevel=2)
     right = [samples[i] for i, answer in answers if answer == samples[i].target]
     mistaken = [(samples[i], answer) for i, answer in answers if answer != samples[i].target]
     return Splits(
@@ -78,14 +89,15 @@ def build(
     )
 
 
-def remembered(folder: Path, about: Any, find: Callable[[], Any]) -> Any:
-    """What a model answered, kept in a folder under the name of all it depends on."""
+def remembered(folder: Path, about: Any, find: Callable[[], Any], keep: Callable[[], bool] = lambda: True) -> Any:
+    """What a model answered, kept (if it shall be) in a folder under the name of all it depends on."""
     file = folder / f"{digest(about)}.json"
     if file.is_file():
         return json.loads(file.read_text(encoding="utf-8"))
     found = find()
-    with atomic(file) as out:
-        out.write(json.dumps(found).encode())
+    if keep():
+        with atomic(file) as out:
+            out.write(json.dumps(found).encode())
     return found
 
 
@@ -96,12 +108,17 @@ def draw(samples: Sequence[Sample], count: int, seed: int = 0) -> list[Sample]:
 
 
 def _answers(
-    samples: Sequence[Sample], model: Model, correct: int, wrong: int, seed: int, resize: Resize
+    samples: Sequence[Sample],
+    model: Model,
+    correct: int,
+    wrong: int,
+    seed: int,
+    resize: Resize,
+    unread: list[WhymaskError],
 ) -> list[tuple[int, int]]:
-    """(number of the sample, the model's answer), as far as they are needed."""
+    """(number of the sample, the model's answer), as far as they are needed; `unread` takes what could not be read."""
     order = iter(np.random.default_rng(seed).permutation(len(samples)).tolist())
     answers: list[tuple[int, int]] = []
-    unread: list[WhymaskError] = []
     right = mistaken = 0
     while (right < correct or mistaken < wrong) and (some := list(islice(order, model.batch_size))):
         photos: dict[int, Image.Image] = {}
@@ -115,10 +132,6 @@ def _answers(
             answers.append((i, answer))
             right += answer == samples[i].target
             mistaken += answer != samples[i].target
-    if unread and not answers:
-        raise unread[0]
-    if unread:
-        warnings.warn(f"{len(unread)} photos are in no split: {' '.join(map(str, unread[:10]))}", stacklevel=2)
     return answers
 
 

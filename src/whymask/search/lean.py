@@ -1,4 +1,4 @@
-"""lean: Greedy that asks only what can still change the order."""
+"""lean: Greedy with fewer looks."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ def lean(
 ) -> Continuation:
     """Order all regions by 0.5 Suff + 0.5 Necc, after the prefix of `seed`, for a part of Greedy's forwards.
 
-    A look at all regions that are left is followed by `between` looks at the share `again` of them that did best; each
-    look places one. While the rest of the image scores at most a share `settled` of the whole, removing more cannot
-    tell regions apart, and only sufficiency is asked. While the kept regions score a share `reached` of it as well,
-    every look is at all that are left and places a share `at_once` of them (at least one).
+    A look at all regions that are left is followed by `between` looks at the share `again` of them with the best last
+    scores; each look places one. While the rest of the image scores at most a share `settled` of the whole, removing
+    more cannot tell regions apart, and only sufficiency is asked. While the kept regions score a share `reached` of it
+    as well, every look is at all that are left and places a share `at_once` of them (at least one). Whenever one of
+    the two changes, the next look is at all of them.
     """
     n = problem.n
     placed = list(seed.prefix) if seed else []

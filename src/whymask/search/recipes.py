@@ -41,7 +41,7 @@ INITIALISERS: dict[str, tuple[StageFunction, str]] = {
 CONTINUATIONS: dict[str, tuple[StageFunction, str]] = {
     "greedy": (greedy, "places the best region of all that are left, one at a time"),
     "phasewin": (phasewin, "places regions from a window of the best, screening all only now and then"),
-    "lean": (lean, "greedy that asks only what can still change the order"),
+    "lean": (lean, "greedy with fewer looks: at the best of the last look, and at one side where the other is settled"),
 }
 
 
