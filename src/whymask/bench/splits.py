@@ -55,8 +55,8 @@ def build(
 ) -> Splits:
     """Go through the samples in a seeded order until there are enough right and enough wrong answers.
 
-    A set that runs out gives smaller splits. Photos that cannot be read are in none; a warning names the first of them, and
-    they are tried again the next time.
+    A set that runs out gives smaller splits. Photos that cannot be read are in none; a warning names the first of
+    them, and they are tried again the next time.
 
     Args:
         samples: photos with their true classes (see `imagenet.labelled`).
