@@ -14,12 +14,19 @@ from pathlib import Path
 
 from whymask.bench.ablations import ABLATIONS, overlaps
 from whymask.bench.render import as_markdown
-from whymask.bench.table import table
+from whymask.bench.table import COLUMNS, table
 from whymask.bench.tail import tail
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "bench"
 RECORDS = RESULTS / "records.tar.gz"
 ONE_GPU = "On one H200, several runs at a time."
+NETWORKS = ("efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2", "resnet50")
+PAIRS = (  # that are compared beside those with greedy, and by what
+    ("copair+greedy", "trace+greedy", ("insertion_auc", "high")),
+    ("copair+phasewin", "phasewin", ("insertion_auc",)),
+    ("trace+phasewin", "phasewin", ("insertion_auc",)),
+    ("discs+swap", "trace", ("score", "repaired")),
+)
 RUNS = {  # what each table shows, its runs, and where they were computed
     "efficientnet-lite0": ("EfficientNet-lite0", ["efficientnet-lite0"], ONE_GPU),
     "efficientnet-lite1": (
@@ -55,9 +62,23 @@ def pages(runs: Path) -> Iterator[tuple[str, str]]:
         else:
             command = f"whymask bench run configs/small/{name}.toml"
             body = as_markdown(table(parts, "greedy"))
-            if name in ("efficientnet-lite0", "resnet50"):
-                body += "\n## Which photos carry PhaseWin's gap\n\n" + tail(parts)
+            if name in NETWORKS:
+                body += f"\n## Other pairs, on the same samples\n\n{pairs(parts)}"
+                body += f"\n## Which photos carry PhaseWin's gap\n\n{tail(parts)}"
         yield name, f"# {title}\n\n`{command}`. {where}\n\n{body}"
+
+
+def pairs(runs: list[Path]) -> str:
+    """The differences of PAIRS as Markdown."""
+    lines = ["| split | methods | column | difference |", "|---|---|---|---|"]
+    for ours, theirs, columns in PAIRS:
+        for line in table(runs, theirs, [ours]).lines:
+            for column in columns:
+                if line.row.method == ours and column in line.differences:
+                    gap, name = line.differences[column], COLUMNS[column].name
+                    told = f"{gap.mean:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}]"
+                    lines.append(f"| {line.row.split} | {ours} - {theirs} | {name} | {told} |")
+    return "\n".join(lines) + "\n"
 
 
 def write(out: Path) -> None:
