@@ -44,8 +44,8 @@ RUNS = {  # what each table shows, its runs, and where they were computed
     "scenes": ("Small multimodal models", ["scenes"], ONE_GPU),
     "budget": (
         "Ablation: samples and rounds of TRACE",
-        ["ablations-budget"],
-        ONE_GPU + " R = 8 was not computed, M = 64, R = 1 and R = 3 on a part of the photos.",
+        ["ablations-budget", "ablations-budget-cpu"],
+        ONE_GPU + " M = 64, R = 1, R = 3 and, on a CPU, R = 8 on a part of the photos.",
     ),
     "k": ("Ablation: size of TRACE's mask", ["ablations-k"], ONE_GPU),
     "overlap": ("Ablation: masks of different sizes", ["ablations-overlap"], "On a CPU."),
