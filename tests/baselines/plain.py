@@ -52,3 +52,15 @@ def planted(size=32):
     cell = size // 4
     image[cell : 2 * cell, 2 * cell : 3 * cell] = 250
     return model, image
+
+
+def smooth(size=16, seed=0):
+    """A network without kinks or ties, with blocks to checkpoint, and an image of noise."""
+    torch.manual_seed(seed)
+    net = torch.nn.Sequential(
+        torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3, padding=1), torch.nn.Tanh()),
+        torch.nn.Sequential(torch.nn.Conv2d(4, 4, 3, padding=1), torch.nn.Tanh()),
+        torch.nn.AvgPool2d(4), torch.nn.Flatten(), torch.nn.Linear(4 * (size // 4) ** 2, 3),
+    )  # fmt: skip
+    model = whymask.wrap(net, size=size, mean=(0, 0, 0), std=(255, 255, 255), crop=1.0)
+    return model, np.random.default_rng(seed).integers(0, 256, (size, size, 3), dtype=np.uint8)

@@ -6,7 +6,7 @@ from whymask import WhymaskError
 from whymask.baselines.ig2 import BLURS, path_integral
 from whymask.search import Recipe
 
-from baselines.plain import every_pixel, linear, planted
+from baselines.plain import every_pixel, linear, planted, smooth
 
 
 def test_a_linear_model():
@@ -47,8 +47,21 @@ def test_a_recipe():
     (result,) = every_pixel(image, model).search(Recipe("ig2", {"steps": 4}))
     assert result.map.shape == (32, 32)
     assert result.ledger.mec == 0
-    (saved,) = every_pixel(image, model).search(Recipe("ig2", {"steps": 4, "memory_saving": True}))
-    np.testing.assert_allclose(saved.map, result.map, rtol=1e-3, atol=1e-9)
+
+
+def test_saving_memory_does_not_change_the_map():
+    """Both paths compute the same sums in another order, so their maps differ by rounding, on the scale of the map.
+
+    Small values are differences of large ones and have no relative precision of their own. The longest sum has
+    3 * 16 * 16 terms, and a path adds four steps of them: 4 * 768 * 2**-24 is 2e-4. The network is smooth: where
+    it has a kink (a ReLU) or a tie (max-pooling a flat patch), rounding alone decides which way a gradient goes.
+    """
+    model, image = smooth()
+    maps = []
+    for memory_saving in (False, True):
+        (result,) = every_pixel(image, model).search(Recipe("ig2", {"steps": 4, "memory_saving": memory_saving}))
+        maps.append(result.map)
+    np.testing.assert_allclose(maps[1], maps[0], rtol=0, atol=2e-4 * maps[0].max())
 
 
 def test_a_model_without_features_is_refused():
