@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: install demo test clean
+.PHONY: install demo test test-portable clean
 
 install: $(STAMP)
 
@@ -21,6 +21,19 @@ test: install
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest
+
+# Scores and gradients on other processors: kernels are chosen by these variables where the machine has better ones.
+PORTABLE := ATEN_CPU_CAPABILITY=default ATEN_CPU_CAPABILITY=avx2 ATEN_CPU_CAPABILITY=avx512 \
+	ONEDNN_MAX_CPU_ISA=SSE41 ONEDNN_MAX_CPU_ISA=AVX2 ONEDNN_MAX_CPU_ISA=AVX512_CORE \
+	MKL_CBWR=COMPATIBLE OMP_NUM_THREADS=1 OMP_NUM_THREADS=2 OMP_NUM_THREADS=4
+NUMERIC := tests/baselines tests/search tests/metrics tests/interop $(addprefix tests/test_,api.py case.py many.py \
+	masking.py partition.py repairing.py) $(addprefix tests/models/test_,classifier.py clip.py differentiable.py \
+	efficientnet_lite.py hf.py mllm.py onnx.py qwen_vision.py tiny_checkpoints.py)
+
+test-portable: install
+	set -e; for setting in $(PORTABLE); do \
+		echo "== $$setting"; env $$setting $(BIN)/python -m pytest -p no:cacheprovider $(NUMERIC); \
+	done
 
 clean:
 	rm -rf .venv
