@@ -52,12 +52,12 @@ class Curves:
     @property
     def insertion_auc(self) -> float:
         """Area under the insertion curve; higher is better."""
-        return float(np.trapezoid(self.insertion_curve, self.x))
+        return _area(self.insertion_curve, self.x)
 
     @property
     def deletion_auc(self) -> float:
         """Area under the deletion curve; lower is better."""
-        return float(np.trapezoid(self.deletion_curve, self.x))
+        return _area(self.deletion_curve, self.x)
 
     @property
     def high(self) -> float:
@@ -113,3 +113,8 @@ class Curves:
             f"best@30 {self.best(0.3):.3f}, best@50 {self.best(0.5):.3f}, highest {self.high:.3f} "
             f"(replay: {self.forwards} forwards)"
         )
+
+
+def _area(values: Floats, x: Floats) -> float:
+    """Under the straight lines through the points: numpy's trapezoid, which numpy 1 calls by another name."""
+    return float(np.sum(np.diff(x) * (values[1:] + values[:-1]) / 2))
