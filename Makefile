@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: install demo test test-portable clean
+.PHONY: install demo test test-portable test-floors clean
 
 install: $(STAMP)
 
@@ -35,5 +35,13 @@ test-portable: install
 		echo "== $$setting"; env $$setting $(BIN)/python -m pytest -p no:cacheprovider $(NUMERIC); \
 	done
 
+# The suite on the lowest versions that pyproject.toml allows (older builds of torch bring CUDA along: gigabytes).
+test-floors:
+	$(PYTHON) -m venv --clear .venv-floors
+	$(PYTHON) tests/floors.py > .venv-floors/floors.txt
+	.venv-floors/bin/python -m pip install --quiet --requirement .venv-floors/floors.txt
+	.venv-floors/bin/python -m pip install --quiet --no-deps --editable .
+	.venv-floors/bin/python -m pytest -W default
+
 clean:
-	rm -rf .venv
+	rm -rf .venv .venv-floors
