@@ -97,6 +97,25 @@ def test_a_ready_pipeline():
     assert ours.respond(bound.inputs[None], [bound]).score[0] == pytest.approx(max(expected.values()), abs=1e-4)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_pipeline_in_training_stays_as_it_is(dtype):
+    torch.manual_seed(0)
+    model, processor = vit()
+    pipeline = transformers.pipeline("image-classification", model=model.to(dtype), image_processor=processor)
+    model.train()
+    model.vit.eval()
+    before = {name: (p.dtype, p.requires_grad, id(p)) for name, p in model.named_parameters()}
+    ours = whymask.wrap(pipeline)
+    assert ours.settings["dtype"] == {torch.float32: "fp32", torch.bfloat16: "bf16"}[dtype]
+    first = ours.fingerprint
+    whymask.explain(PHOTO, ours, regions="grid:2x2", k=1)
+    assert {name: (p.dtype, p.requires_grad, id(p)) for name, p in model.named_parameters()} == before
+    assert (model.training, model.vit.training) == (True, False)
+    torch.nn.init.ones_(model.classifier.bias)
+    assert ours.fingerprint != first
+    assert whymask.wrap(pipeline, dtype="fp16").module.model is not model
+
+
 def test_a_folder_without_a_model_is_one_clear_sentence(tmp_path):
     for name in (str(tmp_path), f"hf:{tmp_path}"):
         with pytest.raises(WhymaskError, match="cannot load") as error:

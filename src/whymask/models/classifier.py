@@ -54,7 +54,6 @@ class Classifier(ABC):
     channels_first = True
 
     name: str
-    fingerprint: str
     batch_size: int
     settings: dict[str, str]
     geometry: Geometry

@@ -30,8 +30,8 @@ def from_checkpoint(kind: Any, checkpoint: str, **options: Any) -> Any:
         raise WhymaskError(f"cannot load {checkpoint!r} with transformers: {reason}") from None
 
 
-def classifier(model: Any, processor: Any, name: str, *, device: str = "cpu", dtype: str = "fp32") -> TorchClassifier:
-    """A transformers classifier with its image processor."""
+def classifier(model: Any, processor: Any, name: str, **options: Any) -> TorchClassifier:
+    """A transformers classifier with its image processor; options are device, dtype and borrowed."""
     names = model.config.id2label
     return TorchClassifier(
         _Logits(model),
@@ -45,18 +45,17 @@ def classifier(model: Any, processor: Any, name: str, *, device: str = "cpu", dt
         mean=normalisation(processor)["mean"],
         std=normalisation(processor)["std"],
         name=name,
-        device=device,
-        dtype=dtype,
+        **options,
     )
 
 
-def from_pipeline(pipeline: Any, *, device: str | None = None, dtype: str = "fp32") -> TorchClassifier:
-    """A ready transformers.pipeline("image-classification")."""
+def from_pipeline(pipeline: Any, *, device: str | None = None, dtype: str | None = None) -> TorchClassifier:
+    """A ready transformers.pipeline("image-classification"), whose model is left as it is."""
     if getattr(pipeline, "task", None) != "image-classification":
         raise WhymaskError(f"only image-classification pipelines can be explained, not {pipeline.task!r}.")
     model = pipeline.model
     name = model.config.name_or_path or type(model).__name__
-    return classifier(model, pipeline.image_processor, name, device=device or str(pipeline.device), dtype=dtype)
+    return classifier(model, pipeline.image_processor, name, device=device, dtype=dtype, borrowed=True)
 
 
 def pixel_steps(processor: Any) -> Any:
