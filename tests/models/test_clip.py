@@ -112,6 +112,14 @@ def test_explains_a_free_text(checkpoint):
     assert found.target.label == "a launch"
 
 
+def test_the_only_class_is_no_target(checkpoint):
+    model = whymask.load(checkpoint[0], classes=["rocket"])
+    for target in (None, 0, "rocket"):
+        with pytest.raises(WhymaskError, match="scores 1 on every image: pass more classes"):
+            model.bind(PHOTO, target=target)
+    assert 0 < score(model, "a launch") < 1
+
+
 def test_the_text_matrix_is_computed_once(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     calls = []

@@ -116,6 +116,27 @@ def test_a_pipeline_in_training_stays_as_it_is(dtype):
     assert whymask.wrap(pipeline, dtype="fp16").module.model is not model
 
 
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"problem_type": "multi_label_classification"}, "is a model for multi label classification"),
+        ({"problem_type": "regression"}, "is a model for regression"),
+        ({"num_labels": 1}, "returns a single logit"),
+    ],
+)
+def test_what_is_no_softmax_over_classes_is_refused(settings, reason, tmp_path):
+    config = transformers.ViTConfig(
+        hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8, image_size=32, **settings
+    )
+    model, processor = transformers.ViTForImageClassification(config), vit()[1]
+    for part in (model, processor):
+        part.save_pretrained(tmp_path)
+    pipeline = transformers.pipeline("image-classification", model=model, image_processor=processor)
+    for load in (lambda: whymask.load(str(tmp_path)), lambda: whymask.wrap(pipeline)):
+        with pytest.raises(WhymaskError, match=rf"{reason}, .*whymask.wrap\(lambda images"):
+            load()
+
+
 def test_a_folder_without_a_model_is_one_clear_sentence(tmp_path):
     for name in (str(tmp_path), f"hf:{tmp_path}"):
         with pytest.raises(WhymaskError, match="cannot load") as error:

@@ -223,3 +223,38 @@ def test_what_is_no_table_of_logits_is_one_clear_sentence():
     ):
         with pytest.raises(WhymaskError, match=rf"Returns must return logits \(B, classes\), {words}"):
             whymask.wrap(Returns(made), size=16)
+
+
+def test_one_logit_is_refused():
+    net = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(3, 1))
+    with pytest.raises(WhymaskError, match=r"Sequential returns a single logit, .*whymask.wrap\(lambda images"):
+        whymask.wrap(net, size=16)
+
+
+@pytest.mark.parametrize(
+    ("mean", "std", "meant"),
+    [
+        ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225), "mean=(123.675, 116.28, 103.53), std=(58.395, 57.12, 57.375)"),
+        ((0.5,) * 3, (0.5,) * 3, "mean=(127.5, 127.5, 127.5), std=(127.5, 127.5, 127.5)"),
+        ((0.5,) * 3, (1, 1, 1), "std=(255, 255, 255)"),
+        ((0, 0, 0), (0.2, 58, 57), "std=(51,"),
+    ],
+)
+def test_a_mean_and_std_for_values_up_to_one_are_refused(mean, std, meant):
+    with pytest.raises(WhymaskError, match=r"pixel values 0 \.\.\. 255, not 0 \.\.\. 1") as error:
+        whymask.wrap(network(), size=16, mean=mean, std=std)
+    assert meant in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("mean", "std"),
+    [
+        ((0, 0, 0), (255, 255, 255)),
+        ((127.5,) * 3, (127.5,) * 3),
+        ((104, 117, 123), (1, 1, 1)),
+        (0, 1),
+        (0.0, (1.0,) * 3),
+    ],
+)
+def test_a_mean_and_std_for_pixel_values(mean, std):
+    assert whymask.wrap(network(), size=16, mean=mean, std=std).labels == ["0", "1", "2"]

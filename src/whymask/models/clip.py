@@ -73,6 +73,8 @@ class ClipZeroShot(TorchClassifier):
             known = {label.lower() for label in self.labels}
             if target.strip().lower() not in known:
                 return replace(super().bind(image, target=0, **options), target=Target(-1, target.strip()))
+        if len(self.labels) == 1:
+            raise WhymaskError(f"the only class of {self.name} scores 1 on every image: pass more classes.")
         return super().bind(image, target=target, **options)
 
     def respond(self, inputs: Any, bounds: Sequence[Bound]) -> Response:

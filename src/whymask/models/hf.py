@@ -10,6 +10,7 @@ from PIL import Image
 
 from whymask.errors import WhymaskError
 from whymask.imaging import Canvas, Preprocessed
+from whymask.models.classifier import no_classes
 from whymask.models.torch_module import TorchClassifier
 
 
@@ -32,7 +33,11 @@ def from_checkpoint(kind: Any, checkpoint: str, **options: Any) -> Any:
 
 def classifier(model: Any, processor: Any, name: str, **options: Any) -> TorchClassifier:
     """A transformers classifier with its image processor; options are device, dtype and borrowed."""
-    names = model.config.id2label
+    names, problem = model.config.id2label, model.config.problem_type
+    if problem in ("multi_label_classification", "regression"):
+        raise no_classes(name, f"is a model for {problem.replace('_', ' ')}")
+    if len(names) == 1:
+        raise no_classes(name, "returns a single logit")
     return TorchClassifier(
         _Logits(model),
         Preprocessed(pixel_steps(processor)),

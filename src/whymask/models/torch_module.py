@@ -16,7 +16,7 @@ from whymask.batching import is_out_of_memory
 from whymask.errors import WhymaskError, unknown
 from whymask.imaging import Canvas, CentreCrop
 from whymask.models.base import Bound, Response
-from whymask.models.classifier import Classifier, Geometry
+from whymask.models.classifier import Classifier, Geometry, check_scale, no_classes
 from whymask.models.differentiable import Differentiable
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16, "fp64": torch.float64}
@@ -249,11 +249,14 @@ def wrap_module(
     The module is not changed. It is explained where it is, unless a device or a dtype asks for a converted copy.
     """
     name = type(module).__name__
+    check_scale(mean, std)
     geometry = CentreCrop(size, share=crop)
     model = TorchClassifier(
         module, geometry, [], mean=mean, std=std, name=name, device=device, dtype=dtype, borrowed=True
     )
     classes = model.logits(model.encode(np.zeros((size, size, 3), dtype=np.uint8))[None]).shape[1]
+    if classes == 1:
+        raise no_classes(name, "returns a single logit")
     model.labels = [str(i) for i in range(classes)] if labels is None else list(labels)
     if len(model.labels) != classes:
         raise WhymaskError(f"{name} has {classes} classes, but {len(model.labels)} labels were given.")
