@@ -25,7 +25,7 @@ from whymask.models.base import Bound, Response, Target
 from whymask.models.classifier import Geometry
 from whymask.models.dialogue import FIRST, Answer, Dialogue, TokenTexts
 from whymask.models.differentiable import Differentiable, Tokens, stretch
-from whymask.models.hf import from_checkpoint
+from whymask.models.hf import from_checkpoint, model_from_checkpoint
 from whymask.models.torch_module import DTYPES, device_of, dtype_of
 
 LOGITS = 256  # positions whose logits are held at once: 150 MB in fp32 for 150 thousand tokens
@@ -347,7 +347,7 @@ def load_parts(checkpoint: str, kind: Any, dtype: str) -> tuple[Any, Any]:
         missing = [what for pattern, what in needed.items() if not any(folder.glob(pattern))]
         if missing:
             raise WhymaskError(f"the checkpoint folder {checkpoint} lacks {' and '.join(missing)}.")
-    module = from_checkpoint(kind, checkpoint, dtype=dtype_of(dtype), use_safetensors=True)
+    module = model_from_checkpoint(kind, checkpoint, dtype=dtype_of(dtype), use_safetensors=True)
     tokenizer = from_checkpoint(AutoTokenizer, checkpoint)
     if not tokenizer.chat_template:
         tokenizer.chat_template = _legacy_template(checkpoint)
