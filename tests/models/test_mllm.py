@@ -70,7 +70,7 @@ def rows():
     return np.concatenate([np.random.default_rng(0).random((5, 16)) < 0.5, np.ones((1, 16), bool)])
 
 
-@pytest.mark.parametrize("target", [None, "Yes", "a dog on the sofa", "a [[dog]] on the sofa"])
+@pytest.mark.parametrize("target", [None, "Yes", "dog.", "a dog on the sofa", "a [[dog]] on the sofa"])
 def test_equals_transformers_on_each_masked_image(checkpoint, rows, target):
     _, parts, model = checkpoint
     case = Case.of(PHOTO, model, target=target, question=QUESTION, regions="grid:4x4", fill="blur")
@@ -85,6 +85,10 @@ def test_equals_transformers_on_each_masked_image(checkpoint, rows, target):
         elif target == "Yes":
             (chances,), _ = stock(parts, image)
             expected = chances[words.convert_tokens_to_ids(["Yes", "yes"])].sum()
+        elif target == "dog.":  # one word, two tokens
+            dog, dot = words.convert_tokens_to_ids(["dog", "."])
+            first, second = stock(parts, image, [dog])[0]
+            expected = (first[dog] + second[dot]) / 2
         elif target == " ".join(text):
             chances = stock(parts, image, ids[:-1])[0]
             expected = torch.stack([chance[i] for chance, i in zip(chances, ids, strict=True)]).mean()

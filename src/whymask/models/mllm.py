@@ -116,17 +116,15 @@ class Mllm(ABC):
 
         Args:
             image: a path, bytes, a PIL image or an array.
-            target: an answer. By default the first token of the model's own. One word such as "Yes" stands for all its
-                surface forms. A longer text is scored by the mean probability of its tokens, each after those before
-                it, and a [[marked]] word of it by its own. A number is the id of a first token.
+            target: an answer. By default the first token of the model's own. One word such as "Yes" that is a single
+                token stands for all its surface forms. A longer text, or a word of several tokens such as "42", is
+                scored by the mean probability of its tokens, each after those before it, and a [[marked]] word of a
+                text by its own. A number is the id of a first token.
             question: what is asked.
             resize: "own", the family's preprocessing, or "squash".
             fill: what masked regions show.
         """
-        answer = FIRST
-        if target is not None:
-            answer = self.dialogue.answer(target) if isinstance(target, str) else self.dialogue.token(target)
-        bound = self._place(image, question, answer, resize, fill)
+        bound = self._place(image, question, target, resize, fill)
         if target is not None:
             return bound
         top = self.respond(bound.inputs[None], [bound]).top
@@ -135,11 +133,14 @@ class Mllm(ABC):
         return replace(bound, target=Target(answer.index, answer.text), answer=answer, probes=1)
 
     def _place(
-        self, image: ImageSource, question: str | None, answer: Answer, resize: Resize, fill: Fill = "black"
+        self, image: ImageSource, question: str | None, target: int | str | None, resize: Resize, fill: Fill = "black"
     ) -> MllmBound:
         if question is None or not question.strip():
             raise WhymaskError(f"{self.name} answers questions: pass a question such as 'Is there a cup?'.")
         before, after = self.dialogue.prompt(question)
+        answer = FIRST
+        if target is not None:
+            answer = self.dialogue.answer(target, question) if isinstance(target, str) else self.dialogue.token(target)
         picture = load_image(image)
         canvas, box = self.geometry.place(picture, resize)
         backdrop = fill_canvas(fill, canvas)
@@ -249,7 +250,7 @@ class Mllm(ABC):
 
     def answer(self, image: ImageSource, question: str, *, tokens: int = 32, resize: Resize = "own") -> str:
         """The model's own answer to a question about the whole image."""
-        bound = self._place(image, question, FIRST, resize)
+        bound = self._place(image, question, None, resize)
         return self.generate(bound.inputs[None], [bound], tokens)[0]
 
     def compile(self) -> None:
