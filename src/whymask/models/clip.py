@@ -178,7 +178,7 @@ def _open_clip(which: str) -> dict[str, Any]:
     if open_clip is None or transforms is None:
         raise WhymaskError(f"clip:{which} needs open_clip: pip install open_clip_torch.")
     architecture, _, weights = which.partition("/")
-    if not weights:  # open_clip would make them up
+    if not weights:  # open_clip would initialise them at random
         raise WhymaskError(f"clip:{which} names no weights: pass 'clip:ARCH/WEIGHTS', such as 'clip:RN101/openai'.")
     try:
         model, _, transform = open_clip.create_model_and_transforms(architecture, pretrained=weights)

@@ -35,7 +35,7 @@ def from_checkpoint(kind: Any, checkpoint: str, **options: Any) -> Any:
 
 
 def model_from_checkpoint(kind: Any, checkpoint: str, **options: Any) -> Any:
-    """The model of a checkpoint that has all its weights: transformers itself would make up those that are missing."""
+    """A checkpoint's model, all of its weights loaded: transformers itself initialises missing ones at random."""
     with _without_load_report():
         model, info = from_checkpoint(
             kind, checkpoint, output_loading_info=True, ignore_mismatched_sizes=True, **options
