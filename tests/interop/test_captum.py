@@ -228,21 +228,35 @@ def test_the_softmax_is_taken_in_fp32():
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_runs_in_inference_mode_and_leaves_the_training_mode_alone(training):
+def test_runs_without_gradients_and_leaves_the_training_mode_alone(training):
     seen = []
 
     class Watched(Quadrants):
         def forward(self, images):
-            seen.append((self.training, torch.is_inference_mode_enabled()))
+            seen.append((self.training, torch.is_grad_enabled()))
+            self.first = images * 1 if len(seen) == 1 else self.first
             return super().forward(images)
 
     model = Watched().train(training)
     inputs = batch(0).requires_grad_()
     attributions = attribute(EvidenceAttribution(model, k=1), inputs, feature_mask=QUARTERS)
-    assert set(seen) == {(training, True)}
+    assert set(seen) == {(training, False)}
     assert model.training is training
-    (attributions * inputs**2).sum().backward()  # an inference tensor would refuse
+    (attributions * inputs**2).sum().backward()
     torch.testing.assert_close(inputs.grad, 2 * inputs.detach() * attributions)
+    (model.sharpness * model.first).sum().backward()  # what it has kept is no inference tensor
+
+
+def test_a_model_may_overwrite_its_input():
+    inputs = batch(2, 1)
+    before = inputs.clone()
+    module = Quadrants()
+    found = [
+        attribute(EvidenceAttribution(function, k=1), inputs, feature_mask=QUARTERS)
+        for function in (lambda images: module(images.mul_(2).sub_(1)), lambda images: module(images * 2 - 1))
+    ]
+    assert torch.equal(inputs, before)
+    assert torch.equal(*found)
 
 
 def test_the_progress_bar_is_drawn_on_request(capsys):

@@ -1,6 +1,7 @@
 """CLIP built small in process, against transformers' own processor and model."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +11,10 @@ from skimage.data import data_dir
 import whymask
 from whymask import WhymaskError
 from whymask.imaging import load_image
+from whymask.models import clip
 from whymask.models.clip import cached_text_matrix
+
+from models.checkpoints import without
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed: whymask[hf]")
 PHOTO = load_image(f"{data_dir}/rocket.jpg")
@@ -112,6 +116,14 @@ def test_explains_a_free_text(checkpoint):
     assert found.target.label == "a launch"
 
 
+def test_the_only_class_is_no_target(checkpoint):
+    model = whymask.load(checkpoint[0], classes=["rocket"])
+    for target in (None, 0, "rocket"):
+        with pytest.raises(WhymaskError, match="scores 1 on every image: pass more classes"):
+            model.bind(PHOTO, target=target)
+    assert 0 < score(model, "a launch") < 1
+
+
 def test_the_text_matrix_is_computed_once(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     calls = []
@@ -129,6 +141,16 @@ def test_the_text_matrix_is_computed_once(tmp_path, monkeypatch):
     assert len(calls) == 4
 
 
+def test_open_clip_without_weights_is_refused(monkeypatch):
+    built = []
+    library = SimpleNamespace(create_model_and_transforms=lambda *_, **options: built.append(options))
+    monkeypatch.setattr(clip, "optional", lambda name: library)
+    for name in ("clip:RN101", "clip:RN101/"):
+        with pytest.raises(WhymaskError, match="names no weights: pass 'clip:ARCH/WEIGHTS'"):
+            whymask.load(name, classes=CLASSES, templates=["{}"])
+    assert built == []
+
+
 def test_bad_lists_are_one_clear_sentence(checkpoint, tmp_path):
     (tmp_path / "empty.txt").touch()
     for options, words in (
@@ -138,5 +160,7 @@ def test_bad_lists_are_one_clear_sentence(checkpoint, tmp_path):
     ):
         with pytest.raises(WhymaskError, match=words):
             whymask.load(checkpoint[0], **options)
+    with pytest.raises(WhymaskError, match=r"is incomplete: the weights visual_projection\.weight are missing"):
+        whymask.load(str(without(checkpoint[0], tmp_path / "half", "visual_projection.weight")), classes=CLASSES)
     with pytest.raises(WhymaskError, match="needs open_clip"):
         whymask.load("clip:RN101/openai", classes=CLASSES)

@@ -46,7 +46,7 @@ def test_small_batches_of_a_transformer_are_replayed():
     rows = np.random.default_rng(0).random((70, 16)) < 0.5
     for count, batch in [(5, [0, 1, 2, 3, 4, 4, 4, 4])] * 4 + [(64, range(64)), (70, range(70))]:
         with torch.inference_mode():  # the same kernels: others round differently, by 1e-4 in TF32
-            eager = module(case.inputs(rows[batch])).softmax(dim=1)[:count, 0].cpu().numpy()
+            eager = model.module(case.inputs(rows[batch])).softmax(dim=1)[:count, 0].cpu().numpy()
         found = model.respond(case.inputs(rows[:count]), [case.bound] * count).score
         np.testing.assert_allclose(found, eager, atol=1e-6)
     assert list(model.replays.recorded) == [(8, 3, 32, 32)]
@@ -75,6 +75,21 @@ def test_a_module_that_looks_at_its_values_runs_as_it_is():
     found = whymask.explain(lit(0), model, regions="grid:4x4", method="greedy", target=0)
     assert model.replays.refused
     assert sorted(found.order) == list(range(16))
+
+
+def test_a_module_on_the_gpu_is_explained_there_with_the_weights_it_has():
+    net = deep().cuda()
+    model = whymask.wrap(net, size=32)
+    assert model.module is whymask.wrap(net, size=32, device="cuda").module is net
+    assert model.settings["device"] == "cuda:0"
+    case = Case.of(lit(0), model, regions="grid:4x4", target=0)
+    rows = np.random.default_rng(0).random((40, 16)) < 0.5
+    for _ in range(4):
+        before = model.respond(case.inputs(rows), [case.bound] * 40).score
+    net[-1] = torch.nn.Linear(32, 4).cuda()
+    assert not np.allclose(model.respond(case.inputs(rows), [case.bound] * 40).score, before)
+    assert net.training
+    assert {parameter.device.type for parameter in net.parameters()} == {"cuda"}
 
 
 def test_cpu_and_gpu_agree():

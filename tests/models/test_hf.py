@@ -9,6 +9,8 @@ import whymask
 from whymask import WhymaskError
 from whymask.imaging import load_image
 
+from models.checkpoints import edited, without
+
 transformers = pytest.importorskip("transformers", reason="transformers is not installed: whymask[hf]")
 PHOTO = load_image(f"{data_dir}/rocket.jpg")
 
@@ -95,6 +97,105 @@ def test_a_ready_pipeline():
     bound = ours.bind(PHOTO)
     assert bound.target.label == max(expected, key=expected.get).split(",")[0]
     assert ours.respond(bound.inputs[None], [bound]).score[0] == pytest.approx(max(expected.values()), abs=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_pipeline_in_training_stays_as_it_is(dtype):
+    torch.manual_seed(0)
+    model, processor = vit()
+    pipeline = transformers.pipeline("image-classification", model=model.to(dtype), image_processor=processor)
+    model.train()
+    model.vit.eval()
+    before = {name: (p.dtype, p.requires_grad, id(p)) for name, p in model.named_parameters()}
+    ours = whymask.wrap(pipeline)
+    assert ours.settings["dtype"] == {torch.float32: "fp32", torch.bfloat16: "bf16"}[dtype]
+    first = ours.fingerprint
+    whymask.explain(PHOTO, ours, regions="grid:2x2", k=1)
+    assert {name: (p.dtype, p.requires_grad, id(p)) for name, p in model.named_parameters()} == before
+    assert (model.training, model.vit.training) == (True, False)
+    torch.nn.init.ones_(model.classifier.bias)
+    assert ours.fingerprint != first
+    assert whymask.wrap(pipeline, dtype="fp16").module.model is not model
+
+
+SMALL = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8, "image_size": 32}
+
+
+def segformer():
+    config = transformers.SegformerConfig(
+        hidden_sizes=[8, 8, 8, 8], depths=[1, 1, 1, 1], num_attention_heads=[1, 1, 1, 1], decoder_hidden_size=8
+    )
+    return transformers.SegformerForSemanticSegmentation(config)
+
+
+def siglip():
+    text = {**SMALL, "vocab_size": 40}
+    return transformers.SiglipModel(transformers.SiglipConfig(text_config=text, vision_config=SMALL))
+
+
+def backbone():
+    return transformers.ViTModel(transformers.ViTConfig(**SMALL))
+
+
+def dino():
+    return transformers.Dinov2Model(transformers.Dinov2Config(**SMALL, patch_size=16))
+
+
+@pytest.mark.parametrize("build", [segformer, siglip, backbone, dino])
+def test_a_checkpoint_without_a_head_is_refused(build, tmp_path, capfd):
+    build().save_pretrained(tmp_path)
+    vit()[1].save_pretrained(tmp_path)
+    verbosity = transformers.logging.get_verbosity()
+    capfd.readouterr()
+    expected = (
+        "has no classification head: the weights classifier.bias, classifier.weight are missing from the checkpoint"
+    )
+    with pytest.raises(WhymaskError, match=rf"^{tmp_path} {expected}\.$"):
+        whymask.load(str(tmp_path))
+    assert "REPORT" not in "".join(capfd.readouterr())
+    assert transformers.logging.get_verbosity() == verbosity
+
+
+def test_weights_that_are_missing_or_have_another_shape_are_named(tmp_path):
+    model, processor = resnet()
+    for part in (model, processor):
+        part.save_pretrained(tmp_path / "whole")
+    name = "resnet.embedder.embedder.convolution.weight"
+    part = without(tmp_path / "whole", tmp_path / "part", name)
+    with pytest.raises(WhymaskError, match=f"is incomplete: the weights {name} are missing"):
+        whymask.load(str(part))
+    few = without(tmp_path / "whole", tmp_path / "few", *(n for n in model.state_dict() if "running_mean" in n))
+    with pytest.raises(WhymaskError, match=r"running_mean, \S+ and 3 more are missing"):
+        whymask.load(str(few))
+    other = edited(tmp_path / "whole", tmp_path / "other", lambda n, t: t[:3] if n.startswith("classifier") else t)
+    with pytest.raises(WhymaskError, match=r"does not fit its configuration: the weights classifier.1.bias, \S+ have"):
+        whymask.load(str(other))
+    counters = [name for name in model.state_dict() if name.endswith("num_batches_tracked")]
+    assert counters
+    assert len(whymask.load(str(without(tmp_path / "whole", tmp_path / "counted", *counters))).labels) == 5
+    for part in (transformers.Dinov2ForImageClassification(dino().config), vit()[1]):
+        part.save_pretrained(tmp_path / "dino")
+    token = "dinov2.embeddings.mask_token"
+    assert len(whymask.load(str(without(tmp_path / "dino", tmp_path / "tuned", token))).labels) == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"problem_type": "multi_label_classification"}, "is a model for multi label classification"),
+        ({"problem_type": "regression"}, "is a model for regression"),
+        ({"num_labels": 1}, "returns a single logit"),
+    ],
+)
+def test_what_is_no_softmax_over_classes_is_refused(settings, reason, tmp_path):
+    config = transformers.ViTConfig(**SMALL, **settings)
+    model, processor = transformers.ViTForImageClassification(config), vit()[1]
+    for part in (model, processor):
+        part.save_pretrained(tmp_path)
+    pipeline = transformers.pipeline("image-classification", model=model, image_processor=processor)
+    for load in (lambda: whymask.load(str(tmp_path)), lambda: whymask.wrap(pipeline)):
+        with pytest.raises(WhymaskError, match=rf"{reason}, .*whymask.wrap\(lambda images"):
+            load()
 
 
 def test_a_folder_without_a_model_is_one_clear_sentence(tmp_path):

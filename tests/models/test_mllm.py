@@ -10,6 +10,7 @@ from skimage.data import data_dir
 pytest.importorskip("transformers", reason="transformers is not installed: whymask[hf]")
 
 import transformers
+from safetensors.torch import load_file
 
 import whymask
 from whymask import WhymaskError
@@ -21,6 +22,7 @@ from whymask.models.llava import Llava
 from whymask.models.qwen2_5_vl import Patches, Qwen25VL
 
 from models import tiny_mllm
+from models.checkpoints import without
 
 PHOTO = load_image(f"{data_dir}/rocket.jpg")  # 640 x 427
 QUESTION = "is there a dog on the sofa ?"
@@ -68,7 +70,7 @@ def rows():
     return np.concatenate([np.random.default_rng(0).random((5, 16)) < 0.5, np.ones((1, 16), bool)])
 
 
-@pytest.mark.parametrize("target", [None, "Yes", "a dog on the sofa", "a [[dog]] on the sofa"])
+@pytest.mark.parametrize("target", [None, "Yes", "dog.", "a dog on the sofa", "a [[dog]] on the sofa"])
 def test_equals_transformers_on_each_masked_image(checkpoint, rows, target):
     _, parts, model = checkpoint
     case = Case.of(PHOTO, model, target=target, question=QUESTION, regions="grid:4x4", fill="blur")
@@ -83,6 +85,10 @@ def test_equals_transformers_on_each_masked_image(checkpoint, rows, target):
         elif target == "Yes":
             (chances,), _ = stock(parts, image)
             expected = chances[words.convert_tokens_to_ids(["Yes", "yes"])].sum()
+        elif target == "dog.":  # one word, two tokens
+            dog, dot = words.convert_tokens_to_ids(["dog", "."])
+            first, second = stock(parts, image, [dog])[0]
+            expected = (first[dog] + second[dot]) / 2
         elif target == " ".join(text):
             chances = stock(parts, image, ids[:-1])[0]
             expected = torch.stack([chance[i] for chance, i in zip(chances, ids, strict=True)]).mean()
@@ -284,6 +290,15 @@ def test_bad_input_is_one_clear_sentence(checkpoint, tmp_path):
             whymask.load(str(part))
     with pytest.raises(WhymaskError, match="unknown dtype"):
         whymask.load(str(folder), dtype="int4")
+
+
+def test_weights_that_are_missing_are_named(checkpoint, tmp_path):
+    folder, *_ = checkpoint
+    names = load_file(folder / "model.safetensors")
+    for part in ("lm_head.weight", "layers.1.mlp.up_proj.weight"):
+        (name,) = (name for name in names if name.endswith(part) and "vis" not in name)
+        with pytest.raises(WhymaskError, match=rf"is incomplete: the weights \S*{part} are missing from"):
+            whymask.load(str(without(folder, tmp_path / part, name)))
 
 
 def test_a_template_in_the_processors_json_is_found(checkpoint, tmp_path):

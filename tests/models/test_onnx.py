@@ -55,6 +55,25 @@ def test_equals_the_same_function_in_torch(tmp_path, layout, output):
     assert set(found.regions) == {8, 9, 12, 13}
 
 
+def test_one_output_is_a_probability_or_refused(tmp_path):
+    nodes = [
+        helper.make_node("ReduceMean", ["x", "axes"], ["mean"], keepdims=0),
+        helper.make_node("Unsqueeze", ["mean", "one"], ["y"]),
+    ]
+    values = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["b", 3, 32, 32])]
+    values.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, ["b", 1]))
+    constants = [helper.make_tensor("axes", TensorProto.INT64, [3], [1, 2, 3])]
+    constants.append(helper.make_tensor("one", TensorProto.INT64, [1], [1]))
+    graph = helper.make_graph(nodes, "bright", values[:1], values[1:], constants)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), tmp_path / "b.onnx")
+    file = str(tmp_path / "b.onnx")
+    with pytest.raises(WhymaskError, match=r"single logit \(pass output='probs' .*whymask.wrap\(lambda images"):
+        whymask.load(file, **PLAIN)
+    model = whymask.load(file, output="probs", **PLAIN)
+    bound = model.bind(np.full((32, 32, 3), 51, np.uint8))
+    assert model.respond(bound.inputs[None], [bound]).score[0] == pytest.approx(0.2)
+
+
 def test_refuses(tmp_path):
     file = quadrant_file(tmp_path / "q.onnx")
     (tmp_path / "bad.onnx").write_bytes(b"nothing")
@@ -65,6 +84,7 @@ def test_refuses(tmp_path):
         (file, {**PLAIN, "labels": ["a", "b"]}, "4 classes, but 2 labels"),
         (file, {**PLAIN, "device": "mps"}, "cannot run on the device"),
         (file, {**PLAIN, "size": 30}, "failed"),
+        (file, {**PLAIN, "std": (0.229, 0.224, 0.225)}, r"not 0 ... 1: pass mean=\(0, 0, 0\), std=\(58.395, 57.12"),
         (file, {"mean": (0, 0, 0), "std": (1, 1, 1)}, "size"),
         (file, {**PLAIN, "colour": 1}, "colour"),
     ):

@@ -1,10 +1,13 @@
 """torchvision and timm against their own preprocessing, where they can be imported."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 from skimage.data import data_dir
 
+from whymask import WhymaskError
 from whymask.imaging import load_image
 from whymask.models import zoo
 from whymask.models.packages import optional
@@ -34,3 +37,17 @@ def test_equals_the_library_on_the_unmasked_image(name):
     width, height = PHOTO.size
     assert bound.box[0] == pytest.approx(0.5 - (bound.box[3] - bound.box[1]) * height / width / 2, abs=0.01)
     assert np.isfinite(response.score).all()
+
+
+@pytest.mark.parametrize(
+    ("source", "classes", "words"),
+    [({}, 1000, "no pretrained weights"), ({"url": "", "hf_hub_id": None}, 1000, "no pretrained weights"),
+     ({"hf_hub_id": "timm/backbone"}, 0, "no classification head")],
+)  # fmt: skip
+def test_random_weights_and_bare_features_are_refused(source, classes, words, monkeypatch):
+    """What timm only warns of, as of its versions that do."""
+    module = SimpleNamespace(pretrained_cfg=source, num_classes=classes)
+    timm = SimpleNamespace(create_model=lambda name, pretrained: module)
+    monkeypatch.setattr(zoo, "optional", lambda name: timm)
+    with pytest.raises(WhymaskError, match=f"timm cannot build 'some_net': .*{words}"):
+        zoo.load("timm:some_net")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any, get_type_hints
@@ -16,6 +16,7 @@ from whymask.baselines.regions import by_map
 from whymask.batching import is_out_of_memory
 from whymask.errors import WhymaskError
 from whymask.models.differentiable import Differentiable
+from whymask.models.torch_module import evaluating
 from whymask.search.protocol import Continuation, Problem
 
 
@@ -23,7 +24,7 @@ def backward(attribute: Callable[..., torch.Tensor]) -> Callable[..., Continuati
     """A search stage from a function (image, rng, parameters) -> map (H, W): it asks for no forwards.
 
     With `memory_saving` images go one at a time, and the activations inside the module's blocks are not kept but
-    computed again on the way back. Parameters are frozen and language models keep no cache in any case.
+    computed again on the way back. Parameters are frozen meanwhile, and language models keep no cache, in any case.
     """
 
     def stage(problem: Problem, *, memory_saving: bool = False, **params: Any) -> Continuation:
@@ -47,16 +48,27 @@ def differentiable(problem: Problem, memory_saving: bool) -> Iterator[Differenti
         raise WhymaskError("this method needs gradients: it explains an image on a torch model, not a set function.")
     image = problem.differentiable()
     try:
-        if memory_saving:
-            with saving(image.module):
-                yield replace(image, at_once=1)
-        else:
-            yield image
+        with frozen(image.module), saving(image.module) if memory_saving else nullcontext():
+            yield replace(image, at_once=1) if memory_saving else image
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
         hint = "use a forward method such as 'trace'" if memory_saving else "pass params={'memory_saving': True}"
         raise WhymaskError(f"the gradients do not fit into the device's memory: {hint}.") from None
+
+
+@contextmanager
+def frozen(module: torch.nn.Module) -> Iterator[None]:
+    """Evaluation mode and no gradients of parameters inside the block; the module may be in the middle of training."""
+    learning = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    try:
+        for parameter in learning:
+            parameter.requires_grad_(False)
+        with evaluating(module):
+            yield
+    finally:
+        for parameter in learning:
+            parameter.requires_grad_(True)
 
 
 @contextmanager

@@ -87,9 +87,8 @@ class EvidenceAttribution:
         if not isinstance(inputs, torch.Tensor) or inputs.ndim != 4 or not inputs.numel():
             raise WhymaskError("inputs must be one tensor of images (N, C, H, W), none of these sizes 0.")
         batch_size = len(inputs) * whole("perturbations_per_eval", perturbations_per_eval, 1)
-        # Made outside inference mode, whose tensors the caller could not use in autograd.
         attributions = torch.zeros(inputs.shape, dtype=torch.float32, device=inputs.device)
-        with torch.inference_mode():
+        with torch.no_grad():  # not inference_mode: what a module keeps of a forward may be used in training
             examples = self._examples(inputs, baselines, target, feature_mask)
             searches = [Search(self.recipe, example.problem(self.seed)) for example in examples]
             expected = sum(self.recipe.estimate(example.partition.n) for example in examples)
@@ -120,7 +119,7 @@ class EvidenceAttribution:
         else:
             features = _numbered(feature_mask, inputs)
         if target is None:
-            targets = self._probabilities(inputs).argmax(dim=1).tolist()
+            targets = self._probabilities(inputs.clone()).argmax(dim=1).tolist()
         else:
             targets = _targets(target, len(inputs))
         return [Example.of(*parts) for parts in zip(inputs, fills, features, targets, strict=True)]

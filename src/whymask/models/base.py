@@ -70,11 +70,14 @@ class Model(Protocol):
     """A model that can be run forward."""
 
     name: str
-    fingerprint: str  # equal only for equal weights and preprocessing
     deterministic: bool
     batch_size: int  # images a batch, unless the user says otherwise
     default_k: int
     settings: dict[str, str]  # device, precision: what else can move a score
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal only for equal weights and preprocessing."""
 
     def bind(
         self,

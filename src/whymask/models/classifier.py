@@ -46,6 +46,24 @@ def is_number(target: str) -> bool:
     return re.fullmatch(r"\s*-?[0-9]+\s*", target) is not None
 
 
+def no_classes(name: str, reason: str) -> WhymaskError:
+    """The error for a model whose outputs are no logits of classes that exclude each other."""
+    return WhymaskError(
+        f"{name} {reason}, so the softmax of its outputs is no probability: wrap a function that returns the "
+        "probability, whymask.wrap(lambda images: ...), for images (B, H, W, 3)."
+    )
+
+
+def check_scale(mean: Sequence[float], std: Sequence[float]) -> None:
+    """Raise an error where mean and std are meant for values 0 ... 1; raw pixels (mean 0, std 1) are fine."""
+    means, stds = np.abs(mean), np.abs(std)
+    if stds.min() < 1 or (stds.max() == 1 and 0 < means.max() <= 1):
+        meant = [", ".join(f"{255 * value:g}" for value in np.ravel(values)) for values in (mean, std)]
+        raise WhymaskError(
+            f"mean and std are for pixel values 0 ... 255, not 0 ... 1: pass mean=({meant[0]}), std=({meant[1]})."
+        )
+
+
 class Classifier(ABC):
     """Binds images and names answers; a family adds `encode` and `score`."""
 
@@ -54,7 +72,6 @@ class Classifier(ABC):
     channels_first = True
 
     name: str
-    fingerprint: str
     batch_size: int
     settings: dict[str, str]
     geometry: Geometry

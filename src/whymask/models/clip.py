@@ -18,7 +18,7 @@ from whymask.files import atomic
 from whymask.imaging import Preprocessed
 from whymask.models.base import Bound, Response, Target
 from whymask.models.classifier import Geometry, PixelBound, is_number
-from whymask.models.hf import from_checkpoint, normalisation, pixel_steps
+from whymask.models.hf import from_checkpoint, model_from_checkpoint, normalisation, pixel_steps
 from whymask.models.packages import cache_folder, optional
 from whymask.models.torch_module import TorchClassifier, module_fingerprint
 
@@ -73,6 +73,8 @@ class ClipZeroShot(TorchClassifier):
             known = {label.lower() for label in self.labels}
             if target.strip().lower() not in known:
                 return replace(super().bind(image, target=0, **options), target=Target(-1, target.strip()))
+        if len(self.labels) == 1:
+            raise WhymaskError(f"the only class of {self.name} scores 1 on every image: pass more classes.")
         return super().bind(image, target=target, **options)
 
     def respond(self, inputs: Any, bounds: Sequence[Bound]) -> Response:
@@ -139,7 +141,7 @@ def load(
 def _transformers(checkpoint: str) -> dict[str, Any]:
     from transformers import AutoImageProcessor, AutoTokenizer, CLIPModel
 
-    model = from_checkpoint(CLIPModel, checkpoint).eval()
+    model = model_from_checkpoint(CLIPModel, checkpoint).eval()
     processor = from_checkpoint(AutoImageProcessor, checkpoint)
     tokenizer = from_checkpoint(AutoTokenizer, checkpoint)
 
@@ -176,8 +178,10 @@ def _open_clip(which: str) -> dict[str, Any]:
     if open_clip is None or transforms is None:
         raise WhymaskError(f"clip:{which} needs open_clip: pip install open_clip_torch.")
     architecture, _, weights = which.partition("/")
+    if not weights:  # open_clip would initialise them at random
+        raise WhymaskError(f"clip:{which} names no weights: pass 'clip:ARCH/WEIGHTS', such as 'clip:RN101/openai'.")
     try:
-        model, _, transform = open_clip.create_model_and_transforms(architecture, pretrained=weights or None)
+        model, _, transform = open_clip.create_model_and_transforms(architecture, pretrained=weights)
     except RuntimeError as error:
         raise WhymaskError(f"open_clip cannot load {which!r}: {str(error).splitlines()[0]}") from None
     model.eval()

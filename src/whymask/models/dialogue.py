@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from whymask.errors import WhymaskError, unknown, whole
 
@@ -13,7 +13,7 @@ MARKED = re.compile(r"\[\[(.+?)\]\]")
 
 @dataclass(frozen=True)
 class Answer:
-    """What is explained: the mean probability, over the positions that have any, of the tokens wanted there."""
+    """What is explained: the mean probability of the wanted tokens, over the positions where any are wanted."""
 
     text: str
     wanted: tuple[tuple[int, ...], ...]  # by position of the answer, the ids of which any will do
@@ -29,6 +29,13 @@ class Answer:
 FIRST = Answer("", ((),))  # scores nothing: only the arg-max of the first position is of interest
 
 
+class Context(NamedTuple):
+    """What an answer follows."""
+
+    text: str  # the prompt, with the space that its template puts before an answer
+    ids: list[int]  # the prompt's tokens, without that space
+
+
 class Dialogue:
     """A tokenizer with its chat template."""
 
@@ -39,15 +46,9 @@ class Dialogue:
 
     def prompt(self, question: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The tokens before and after the image's own."""
-        question = question.strip()
-        if not self._known(self._encode(question)):  # whole words only: the model would be asked something else
-            raise self._no_token("question", question)
-        content = [{"type": "image"}, {"type": "text", "text": question}]
-        text = self.tokenizer.apply_chat_template(
-            [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True
-        )
-        start = self.tokenizer.bos_token
-        ids = self.tokenizer.encode(text, add_special_tokens=not (start and text.startswith(start)))
+        if not self._known(self._encode(question.strip())):  # whole words only: the model would be asked something else
+            raise self._no_token("question", question.strip())
+        ids = self._tokens(self._render(question))["input_ids"]
         slots = [i for i, token in enumerate(ids) if token == self.image_token]
         if len(slots) != 1:
             slot = self.tokenizer.convert_ids_to_tokens(self.image_token)
@@ -65,11 +66,11 @@ class Dialogue:
             raise WhymaskError(f"token {index} is outside the vocabulary 0 ... {len(self.tokenizer) - 1}.")
         return Answer(self.read([index]), ((index,),), index=index)
 
-    def answer(self, text: str) -> Answer:
-        """What a user means by an answer.
+    def answer(self, text: str, question: str) -> Answer:
+        """What a user means by an answer to this question.
 
-        One word: the answer begins with it, in any of its surface forms. Several words: the whole text. A [[marked]]
-        word of a text: that word, after what stands before it.
+        One word that is a token: the answer begins with it, in any of its surface forms. Any other word, and several
+        words: the whole text. A [[marked]] word of a text: that word, after what stands before it.
         """
         text = text.strip()
         marks = MARKED.findall(text)
@@ -80,42 +81,74 @@ class Dialogue:
         plain = MARKED.sub(r"\1", text)
         if not plain:
             raise WhymaskError("the answer is empty: pass a word such as 'Yes', or a text.")
-        if marked is None and len(plain.split()) == 1:
-            return Answer(plain, (self.word(plain),))
-        encoded = self.tokenizer(plain, add_special_tokens=False, return_offsets_mapping=True)
-        ids = tuple(encoded["input_ids"])
+        prompt = self._render(question)
+        context = Context(prompt + self._gap(question, prompt), self._tokens(prompt)["input_ids"])
+        if marked is None and len(plain.split()) == 1 and (forms := self._forms(plain, context)):
+            return Answer(plain, (forms,))
+        ids, spans = self._continued(context, plain)
         if not self._known(ids):
             raise self._no_token("answer", plain)
-        if marked is None:
-            return Answer(text, tuple((i,) for i in ids), ids[:-1])
-        start, end = marked.start(), marked.start() + len(marked[1])
-        here = [number for number, (a, b) in enumerate(encoded["offset_mapping"]) if a < end and b > start]
+        start, end = (marked.start(), marked.start() + len(marked[1])) if marked else (0, len(plain))
+        # A token of the space before the answer alone is part of no word: it is fed and not scored.
+        here = [number for number, (a, b) in enumerate(spans) if a < end and b > start]
         wanted = tuple((i,) if number in here else () for number, i in enumerate(ids[: here[-1] + 1]))
-        return Answer(text, wanted, ids[: here[-1]])
-
-    def word(self, word: str) -> tuple[int, ...]:
-        """The tokens that begin an answer with this word: its surface forms, by case and with or without a space.
-
-        Forms of several tokens count by the first of them only where no form is a token of its own, and only as
-        typed: the "Y" of "YES" begins "You" as well.
-        """
-        cases = dict.fromkeys((word, word.lower(), word.capitalize(), word.upper()))
-        forms = [self._encode(space + form) for form in cases for space in ("", " ")]
-        single = {ids[0] for ids in forms if len(ids) == 1 and self._known(ids)}
-        typed = {ids[0] for ids in forms[:2] if self._known(ids)}
-        if not single | typed:
-            raise self._no_token("answer", word)
-        return tuple(sorted(single or typed))
+        return Answer(text, wanted, tuple(ids[: here[-1]]))
 
     def read(self, ids: list[int]) -> str:
         """Tokens as text."""
         return str(self.tokenizer.decode(ids, skip_special_tokens=False)).strip()
 
+    def _render(self, question: str, answer: str | None = None) -> str:
+        """The prompt as text, up to where the answer begins; or the conversation with an answer."""
+        content = [{"type": "image"}, {"type": "text", "text": question.strip()}]
+        messages: list[dict[str, Any]] = [{"role": "user", "content": content}]
+        if answer is not None:
+            messages.append({"role": "assistant", "content": [{"type": "text", "text": answer}]})
+        return str(self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=answer is None))
+
+    def _tokens(self, text: str) -> Any:
+        """Tokens of a text that begins as the prompt does, with the characters that each of them stands for."""
+        start = self.tokenizer.bos_token
+        special = not (start and text.startswith(start))
+        return self.tokenizer(text, add_special_tokens=special, return_offsets_mapping=True)
+
+    def _forms(self, word: str, context: Context) -> tuple[int, ...]:
+        """The tokens that are this word in one of its surface forms, by case and with or without a space.
+
+        Empty unless the word, in some case, is one token right after the prompt: " umbrella" may be one where an answer
+        would begin with "umb", "rella".
+        """
+        cases = list(dict.fromkeys((word, word.lower(), word.capitalize(), word.upper())))
+        first = [self._continued(context, form)[0] for form in cases]
+        if not any(len(ids) == 1 and self._known(ids) for ids in first):
+            return ()
+        forms = [*first, *(self._encode(space + form) for form in cases for space in ("", " "))]
+        return tuple(sorted({ids[0] for ids in forms if len(ids) == 1 and self._known(ids)}))
+
+    def _continued(self, context: Context, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+        """The tokens that an answer adds to the prompt, and the characters of the answer that each stands for."""
+        both, length = self._tokens(context.text + text), len(context.text)
+        if both["input_ids"][: len(context.ids)] == context.ids:
+            spans = [(a - length, b - length) for a, b in both["offset_mapping"]]
+            return both["input_ids"][len(context.ids) :], spans[len(context.ids) :]
+        # The answer would change the prompt's last tokens, which the model is given as they are: take it on its own.
+        alone = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        return alone["input_ids"], alone["offset_mapping"]
+
+    def _gap(self, question: str, prompt: str) -> str:
+        """What stands between the prompt and an answer: what the template puts there, else what one would type."""
+        try:
+            full = self._render(question, "answer")
+        except Exception:  # templates that take no answer fail in ways of their own
+            full = ""
+        gap, found, _ = full.removeprefix(prompt).partition("answer")
+        if full.startswith(prompt) and found and not gap.strip():
+            return gap
+        return "" if prompt[-1:].isspace() or prompt.endswith(tuple(self.tokenizer.all_special_tokens)) else " "
+
     def _encode(self, text: str) -> list[int]:
-        """Tokens of a text on its own, without those that only hold a leading space."""
+        """Tokens of a text on its own."""
         ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False)
-        while len(ids) > 1 and not self.tokenizer.decode(ids[:1]).strip():
-            ids = ids[1:]
         return ids
 
     def _known(self, ids: list[int] | tuple[int, ...]) -> bool:

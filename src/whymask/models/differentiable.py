@@ -32,7 +32,7 @@ class Differentiable:
     """A bound image, its module and the score f_y as a function through which gradients flow."""
 
     bound: Bound
-    module: torch.nn.Module  # what runs the image, so that layers can be listened to; its parameters are frozen
+    module: torch.nn.Module  # what runs the image, so that layers can be listened to
     read: Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
     """Inputs (B, ...) to the target's logit (B,) and the log of the sum of exp over all logits (B,), in fp32."""
     encode: Callable[[Canvas], torch.Tensor]  # pixels (H, W, 3) in the model's own layout

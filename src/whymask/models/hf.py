@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from logging import ERROR
 from typing import Any
 
 import numpy as np
@@ -10,6 +13,7 @@ from PIL import Image
 
 from whymask.errors import WhymaskError
 from whymask.imaging import Canvas, Preprocessed
+from whymask.models.classifier import no_classes
 from whymask.models.torch_module import TorchClassifier
 
 
@@ -17,7 +21,7 @@ def load(checkpoint: str, *, device: str = "cpu", dtype: str = "fp32") -> TorchC
     """An image classifier from the hub or a local folder; tensors only, no remote code."""
     from transformers import AutoImageProcessor, AutoModelForImageClassification
 
-    model = from_checkpoint(AutoModelForImageClassification, checkpoint)
+    model = model_from_checkpoint(AutoModelForImageClassification, checkpoint)
     return classifier(model, from_checkpoint(AutoImageProcessor, checkpoint), checkpoint, device=device, dtype=dtype)
 
 
@@ -30,9 +34,52 @@ def from_checkpoint(kind: Any, checkpoint: str, **options: Any) -> Any:
         raise WhymaskError(f"cannot load {checkpoint!r} with transformers: {reason}") from None
 
 
-def classifier(model: Any, processor: Any, name: str, *, device: str = "cpu", dtype: str = "fp32") -> TorchClassifier:
-    """A transformers classifier with its image processor."""
-    names = model.config.id2label
+def model_from_checkpoint(kind: Any, checkpoint: str, **options: Any) -> Any:
+    """A checkpoint's model, all of its weights loaded: transformers itself initialises missing ones at random."""
+    with _without_load_report():
+        model, info = from_checkpoint(
+            kind, checkpoint, output_loading_info=True, ignore_mismatched_sizes=True, **options
+        )
+    # Whole numbers are counters and indexes, which are computed and not learned; mask tokens are for pretraining only.
+    weights = model.state_dict()
+    matter = {name for name in weights if weights[name].is_floating_point() and not name.endswith("mask_token")}
+    if missing := sorted(matter & set(info["missing_keys"])):
+        head = not any(name.startswith(f"{model.base_model_prefix}.") for name in missing)
+        lack = "has no classification head" if head and "Classification" in type(model).__name__ else "is incomplete"
+        raise WhymaskError(f"{checkpoint} {lack}: the weights {_some(missing)} are missing from the checkpoint.")
+    if wrong := sorted(name for name, *_ in info["mismatched_keys"]):
+        raise WhymaskError(
+            f"{checkpoint} does not fit its configuration: the weights {_some(wrong)} have other shapes."
+        )
+    return model
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+@contextmanager
+def _without_load_report() -> Iterator[None]:
+    """Hide transformers' table of missing and unused weights."""
+    from transformers.utils import logging
+
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity(ERROR)
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+
+
+def classifier(model: Any, processor: Any, name: str, **options: Any) -> TorchClassifier:
+    """A transformers classifier with its image processor; options are device, dtype and borrowed."""
+    names, problem = model.config.id2label, model.config.problem_type
+    if problem in ("multi_label_classification", "regression"):
+        raise no_classes(name, f"is a model for {problem.replace('_', ' ')}")
+    if not names:
+        raise WhymaskError(f"{name} has no classification head: its configuration lists no classes.")
+    if len(names) == 1:
+        raise no_classes(name, "returns a single logit")
     return TorchClassifier(
         _Logits(model),
         Preprocessed(pixel_steps(processor)),
@@ -45,18 +92,17 @@ def classifier(model: Any, processor: Any, name: str, *, device: str = "cpu", dt
         mean=normalisation(processor)["mean"],
         std=normalisation(processor)["std"],
         name=name,
-        device=device,
-        dtype=dtype,
+        **options,
     )
 
 
-def from_pipeline(pipeline: Any, *, device: str | None = None, dtype: str = "fp32") -> TorchClassifier:
-    """A ready transformers.pipeline("image-classification")."""
+def from_pipeline(pipeline: Any, *, device: str | None = None, dtype: str | None = None) -> TorchClassifier:
+    """A ready transformers.pipeline("image-classification"), whose model is left as it is."""
     if getattr(pipeline, "task", None) != "image-classification":
         raise WhymaskError(f"only image-classification pipelines can be explained, not {pipeline.task!r}.")
     model = pipeline.model
     name = model.config.name_or_path or type(model).__name__
-    return classifier(model, pipeline.image_processor, name, device=device or str(pipeline.device), dtype=dtype)
+    return classifier(model, pipeline.image_processor, name, device=device, dtype=dtype, borrowed=True)
 
 
 def pixel_steps(processor: Any) -> Any:

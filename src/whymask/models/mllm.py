@@ -25,7 +25,7 @@ from whymask.models.base import Bound, Response, Target
 from whymask.models.classifier import Geometry
 from whymask.models.dialogue import FIRST, Answer, Dialogue, TokenTexts
 from whymask.models.differentiable import Differentiable, Tokens, stretch
-from whymask.models.hf import from_checkpoint
+from whymask.models.hf import from_checkpoint, model_from_checkpoint
 from whymask.models.torch_module import DTYPES, device_of, dtype_of
 
 LOGITS = 256  # positions whose logits are held at once: 150 MB in fp32 for 150 thousand tokens
@@ -116,17 +116,15 @@ class Mllm(ABC):
 
         Args:
             image: a path, bytes, a PIL image or an array.
-            target: an answer. By default the first token of the model's own. One word such as "Yes" stands for all its
-                surface forms. A longer text is scored by the mean probability of its tokens, each after those before
-                it, and a [[marked]] word of it by its own. A number is the id of a first token.
+            target: an answer. By default the first token of the model's own. One word such as "Yes" that is a single
+                token stands for all its surface forms. A longer text, or a word of several tokens such as "42", is
+                scored by the mean probability of its tokens, each after those before it, and a [[marked]] word of a
+                text by its own. A number is the id of a first token.
             question: what is asked.
             resize: "own", the family's preprocessing, or "squash".
             fill: what masked regions show.
         """
-        answer = FIRST
-        if target is not None:
-            answer = self.dialogue.answer(target) if isinstance(target, str) else self.dialogue.token(target)
-        bound = self._place(image, question, answer, resize, fill)
+        bound = self._place(image, question, target, resize, fill)
         if target is not None:
             return bound
         top = self.respond(bound.inputs[None], [bound]).top
@@ -135,11 +133,14 @@ class Mllm(ABC):
         return replace(bound, target=Target(answer.index, answer.text), answer=answer, probes=1)
 
     def _place(
-        self, image: ImageSource, question: str | None, answer: Answer, resize: Resize, fill: Fill = "black"
+        self, image: ImageSource, question: str | None, target: int | str | None, resize: Resize, fill: Fill = "black"
     ) -> MllmBound:
         if question is None or not question.strip():
             raise WhymaskError(f"{self.name} answers questions: pass a question such as 'Is there a cup?'.")
         before, after = self.dialogue.prompt(question)
+        answer = FIRST
+        if target is not None:
+            answer = self.dialogue.answer(target, question) if isinstance(target, str) else self.dialogue.token(target)
         picture = load_image(image)
         canvas, box = self.geometry.place(picture, resize)
         backdrop = fill_canvas(fill, canvas)
@@ -249,7 +250,7 @@ class Mllm(ABC):
 
     def answer(self, image: ImageSource, question: str, *, tokens: int = 32, resize: Resize = "own") -> str:
         """The model's own answer to a question about the whole image."""
-        bound = self._place(image, question, FIRST, resize)
+        bound = self._place(image, question, None, resize)
         return self.generate(bound.inputs[None], [bound], tokens)[0]
 
     def compile(self) -> None:
@@ -347,7 +348,7 @@ def load_parts(checkpoint: str, kind: Any, dtype: str) -> tuple[Any, Any]:
         missing = [what for pattern, what in needed.items() if not any(folder.glob(pattern))]
         if missing:
             raise WhymaskError(f"the checkpoint folder {checkpoint} lacks {' and '.join(missing)}.")
-    module = from_checkpoint(kind, checkpoint, dtype=dtype_of(dtype), use_safetensors=True)
+    module = model_from_checkpoint(kind, checkpoint, dtype=dtype_of(dtype), use_safetensors=True)
     tokenizer = from_checkpoint(AutoTokenizer, checkpoint)
     if not tokenizer.chat_template:
         tokenizer.chat_template = _legacy_template(checkpoint)

@@ -16,7 +16,7 @@ from whymask.errors import WhymaskError
 from whymask.files import atomic
 from whymask.imaging import Canvas, CentreCrop
 from whymask.models.base import Bound, Response
-from whymask.models.classifier import Classifier
+from whymask.models.classifier import Classifier, check_scale, no_classes
 from whymask.models.differentiable import Differentiable, forward_only
 from whymask.models.packages import cache_folder, optional
 from whymask.models.torch_module import TorchClassifier
@@ -54,6 +54,7 @@ class OnnxClassifier(Classifier):
             raise WhymaskError(f"there is no file {path}.")
         if layout not in ("NCHW", "NHWC") or output not in ("logits", "probs"):
             raise WhymaskError("layout is 'NCHW' or 'NHWC', output is 'logits' or 'probs'.")
+        check_scale(mean, std)
         if PROVIDERS.get(device) not in runtime.get_available_providers():
             raise WhymaskError(f"onnxruntime cannot run on the device {device!r} here.")
         content = path.read_bytes()
@@ -77,6 +78,8 @@ class OnnxClassifier(Classifier):
         classes = self._run(self.encode(np.zeros((size, size, 3), dtype=np.uint8))[None]).shape
         if len(classes) != 2:
             raise WhymaskError(f"{path} must return (B, classes), not {len(classes)} dimensions.")
+        if classes[1] == 1 and output == "logits":
+            raise no_classes(str(path), "returns a single logit (pass output='probs' if it is a probability)")
         self.labels = [str(i) for i in range(classes[1])] if labels is None else list(labels)
         if len(self.labels) != classes[1]:
             raise WhymaskError(f"{path} has {classes[1]} classes, but {len(self.labels)} labels were given.")

@@ -145,7 +145,9 @@ def wrap(model: Any, **options: Any) -> Model:
     """A model that is already there: a transformers pipeline, a torch module, or a function over images.
 
     A module takes size, mean, std (on pixel values 0 ... 255), labels, crop, device and dtype; a function from images
-    (B, H, W, 3) to scores (B,) or probabilities (B, classes) takes labels and size.
+    (B, H, W, 3) to scores (B,) or probabilities (B, classes) takes labels and size. A module or pipeline is not
+    changed: each explanation uses its current weights, on its own device and in its own dtype, in evaluation mode. A
+    device or dtype other than its own means a copy made now.
     """
     if hasattr(model, "task") and hasattr(model, "image_processor"):
         wrapped: Model = import_module("whymask.models.hf").from_pipeline(model, **options)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -14,10 +16,10 @@ from whymask.batching import is_out_of_memory
 from whymask.errors import WhymaskError, unknown
 from whymask.imaging import Canvas, CentreCrop
 from whymask.models.base import Bound, Response
-from whymask.models.classifier import Classifier, Geometry
+from whymask.models.classifier import Classifier, Geometry, check_scale, no_classes
 from whymask.models.differentiable import Differentiable
 
-DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16, "fp64": torch.float64}
 
 
 def device_of(name: str) -> torch.device:
@@ -37,8 +39,36 @@ def dtype_of(name: str) -> torch.dtype:
     return DTYPES[name]
 
 
+def home_of(module: torch.nn.Module) -> tuple[torch.device, torch.dtype]:
+    """Where a module is and what it computes in; a module without tensors is on the CPU, in fp32."""
+    tensors = [*module.parameters(), *module.buffers()]
+    device = tensors[0].device if tensors else torch.device("cpu")
+    return device, next((tensor.dtype for tensor in tensors if tensor.dtype in DTYPES.values()), torch.float32)
+
+
+@contextmanager
+def evaluating(module: torch.nn.Module) -> Iterator[None]:
+    """Evaluation mode inside the block, each part's own mode after it.
+
+    Only the flags change: classes may override `eval` and `train` to do more, such as merging weights.
+    """
+    training = [part for part in module.modules() if part.training]
+    try:
+        for part in training:
+            part.training = False
+        yield
+    finally:
+        for part in training:
+            part.training = True
+
+
 class TorchClassifier(Classifier):
-    """A torch module (B, 3, H, W) -> (B, classes) with the preprocessing (pixel - mean) / std on values 0 ... 255."""
+    """A torch module (B, 3, H, W) -> (B, classes) with the preprocessing (pixel - mean) / std on values 0 ... 255.
+
+    A module that this package has loaded is converted: to the device and dtype, frozen, in evaluation mode. A borrowed
+    one belongs to the caller, who may go on training it. It runs as it is, with the weights it has at that time, and is
+    left unchanged; another device or dtype than its own means a converted copy.
+    """
 
     def __init__(
         self,
@@ -51,17 +81,27 @@ class TorchClassifier(Classifier):
         name: str,
         aliases: Mapping[str, int] | None = None,
         fingerprint: str | None = None,
-        device: str = "cpu",
-        dtype: str = "fp32",
+        device: str | None = "cpu",
+        dtype: str | None = "fp32",
+        borrowed: bool = False,
     ) -> None:
-        self.device, self.dtype = device_of(device), dtype_of(dtype)
+        home = home_of(module)
+        self.device = home[0] if device is None else device_of(device)
+        self.dtype = home[1] if dtype is None else dtype_of(dtype)
+        self.live = borrowed and (torch.empty(0, device=self.device).device, self.dtype) == home
         self.name = name
         self.geometry, self.labels = geometry, list(labels)
         self.aliases = dict(aliases or {})
-        self.fingerprint = fingerprint or module_fingerprint(module)
-        # Convolutions on a CPU are up to twice as fast on channels-last tensors, and no slower elsewhere.
-        self.module = module.eval().requires_grad_(False).to(self.device, self.dtype)
-        self.module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        # The weights of a live module may change at any time.
+        self._fingerprint = None if self.live else fingerprint or module_fingerprint(module)
+        if not self.live:
+            module = deepcopy(module) if borrowed else module
+            module = module.eval().requires_grad_(False).to(self.device, self.dtype)
+            # Convolutions on a CPU are up to twice as fast on channels-last tensors, and no slower elsewhere.
+            module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.module = module
+        # Code such as x.view(len(x), -1) runs only in the layout it was written for.
+        self.layout = torch.contiguous_format if self.live and not channels_last(module) else torch.channels_last
         self.mean = torch.tensor(mean, dtype=torch.float32)
         self.std = torch.tensor(std, dtype=torch.float32)
         self.batch_size = 16 if self.device.type == "cpu" else 256
@@ -71,7 +111,13 @@ class TorchClassifier(Classifier):
         self.replays = CudaReplays(self.module, largest=256 if convolutional else 64)
         self.step = 16 if convolutional else 8
         self.pads_up_to = (float("inf") if convolutional else 64) if self.device.type == "cuda" else 0
-        self.settings = {"device": str(self.device), "dtype": dtype}
+        names = {known: name for name, known in DTYPES.items()}
+        self.settings = {"device": str(self.device), "dtype": names[self.dtype]}
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal only for equal weights, those a live module has now."""
+        return self._fingerprint or module_fingerprint(self.module)
 
     def encode(self, canvas: Canvas) -> torch.Tensor:
         """Pixels (H, W, 3) as the module wants them, (3, H, W)."""
@@ -86,21 +132,28 @@ class TorchClassifier(Classifier):
         return Response(score.double().cpu().numpy(), probabilities.argmax(dim=1).cpu().numpy())
 
     def logits(self, inputs: torch.Tensor) -> torch.Tensor:
-        """What the module says of a batch (B, 3, H, W)."""
+        """The module's outputs (B, classes) for a batch (B, 3, H, W), which is not changed."""
         count = len(inputs)
-        with torch.inference_mode():
+        # Not inference_mode: what a live module keeps of a forward, such as a table of positions, is used in training.
+        with torch.no_grad(), evaluating(self.module) if self.live else nullcontext():
             pads = count <= self.pads_up_to
             if pads and (more := padded(count, self.step) - count):
                 inputs = torch.cat([inputs, inputs[-1:].expand(more, *inputs.shape[1:])])
-            inputs = inputs.contiguous(memory_format=torch.channels_last)
-            logits: torch.Tensor = self.replays(inputs) if pads else self.module(inputs)
-            return logits[:count]
+            inputs = inputs.clone(memory_format=self.layout)  # a module may overwrite its input
+            # A recording would miss what the caller changes in a live module: replaced weights, options, parts.
+            logits = self.replays(inputs) if pads and not self.live else self.module(inputs)
+        if not isinstance(logits, torch.Tensor) or logits.ndim != 2:
+            found = tuple(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
+            raise WhymaskError(f"{self.name} must return logits (B, classes), not {found}.")
+        return logits[:count]
 
     def differentiable(self, bound: Bound) -> Differentiable:
-        """The image for methods that go backward, in the module's own precision."""
+        """The image for methods that use gradients, in the module's own precision."""
 
         def read(inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-            return self.evidence(self.module(inputs.to(self.dtype)).float(), [self.wanted(bound)] * len(inputs))
+            with evaluating(self.module) if self.live else nullcontext():
+                outputs = self.module(inputs.to(self.dtype).clone(memory_format=self.layout))
+            return self.evidence(outputs.float(), [self.wanted(bound)] * len(inputs))
 
         return Differentiable(bound, self.module, read, self.encode)
 
@@ -165,6 +218,12 @@ def padded(count: int, step: int = 16) -> int:
     return -(-count // step) * step
 
 
+def channels_last(module: torch.nn.Module) -> bool:
+    """Whether a module's convolutions have been converted to channels-last tensors."""
+    images = [weight for weight in module.parameters() if weight.ndim == 4 and not weight.is_contiguous()]
+    return any(weight.is_contiguous(memory_format=torch.channels_last) for weight in images)
+
+
 def module_fingerprint(module: torch.nn.Module) -> str:
     """Tells weights apart: a hash over the name, shape and sums of every tensor."""
     digest = hashlib.sha256()
@@ -182,18 +241,23 @@ def wrap_module(
     std: Sequence[float] = (58.395, 57.12, 57.375),
     crop: float = 0.875,
     labels: Sequence[str] | None = None,
-    device: str = "cpu",
-    dtype: str = "fp32",
+    device: str | None = None,
+    dtype: str | None = None,
 ) -> TorchClassifier:
-    """Any module (B, 3, size, size) -> logits (B, classes); by default with ImageNet's usual preprocessing."""
+    """Any module (B, 3, size, size) -> logits (B, classes), by default with ImageNet's usual preprocessing.
+
+    The module is not changed. It is explained where it is, unless a device or a dtype asks for a converted copy.
+    """
     name = type(module).__name__
+    check_scale(mean, std)
+    geometry = CentreCrop(size, share=crop)
     model = TorchClassifier(
-        module, CentreCrop(size, share=crop), [], mean=mean, std=std, name=name, device=device, dtype=dtype
+        module, geometry, [], mean=mean, std=std, name=name, device=device, dtype=dtype, borrowed=True
     )
-    classes = model.logits(model.encode(np.zeros((size, size, 3), dtype=np.uint8))[None]).shape
-    if len(classes) != 2:
-        raise WhymaskError(f"{name} must return (B, classes), not shape {tuple(classes)}.")
-    model.labels = [str(i) for i in range(classes[1])] if labels is None else list(labels)
-    if len(model.labels) != classes[1]:
-        raise WhymaskError(f"{name} has {classes[1]} classes, but {len(model.labels)} labels were given.")
+    classes = model.logits(model.encode(np.zeros((size, size, 3), dtype=np.uint8))[None]).shape[1]
+    if classes == 1:
+        raise no_classes(name, "returns a single logit")
+    model.labels = [str(i) for i in range(classes)] if labels is None else list(labels)
+    if len(model.labels) != classes:
+        raise WhymaskError(f"{name} has {classes} classes, but {len(model.labels)} labels were given.")
     return model

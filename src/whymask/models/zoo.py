@@ -12,6 +12,9 @@ from whymask.imaging import Canvas, Preprocessed
 from whymask.models.packages import optional
 from whymask.models.torch_module import TorchClassifier
 
+SOURCES = ("state_dict", "file", "hf_hub_id", "url")
+"""The settings by which timm finds the weights of a model."""
+
 
 def load(name: str, *, pretrained: bool = True, device: str = "cpu", dtype: str = "fp32") -> TorchClassifier:
     """Load "torchvision:resnet101" or "timm:vit_base_patch16_224"; weights come from those packages' own sources."""
@@ -47,6 +50,10 @@ def _torchvision(package: Any, architecture: str, pretrained: bool) -> dict[str,
 
 def _timm(package: Any, architecture: str, pretrained: bool) -> dict[str, Any]:
     module = package.create_model(architecture, pretrained=pretrained)
+    if pretrained and not any(module.pretrained_cfg.get(source) for source in SOURCES):  # they would be random
+        raise ValueError("there are no pretrained weights for it.")
+    if module.num_classes < 1:
+        raise ValueError("it has no classification head.")
     config = package.data.resolve_model_data_config(module)
     transform = package.data.create_transform(**config, is_training=False)
     # Everything before the conversion to a tensor works on the image itself.
