@@ -29,7 +29,7 @@ def model(request, tmp_path_factory):
     return whymask.load(str(tiny_mllm.save(getattr(tiny_mllm, request.param)(), folder)))
 
 
-@pytest.mark.parametrize("target", ["Yes", "it is a dog ."])
+@pytest.mark.parametrize("target", ["Yes", "dog.", "it is a dog ."])
 def test_scores_are_the_models(model, target):
     case = Case.of(PHOTO, model, question=QUESTION, target=target, regions="grid:4x4")
     rows = np.random.default_rng(0).random((3, 16)) < 0.5

@@ -13,11 +13,16 @@ MARKED = re.compile(r"\[\[(.+?)\]\]")
 
 @dataclass(frozen=True)
 class Answer:
-    """What is explained: the mean probability of the wanted tokens, over the positions where any are wanted."""
+    """What is explained: the probability of a word, or the mean probability of the tokens of a text.
+
+    Both are over the positions where any token is wanted. A word of several tokens has the product of their
+    probabilities: the mean would give "42" half of a score for the "2" that must follow a "4".
+    """
 
     text: str
     wanted: tuple[tuple[int, ...], ...]  # by position of the answer, the ids of which any will do
     forced: tuple[int, ...] = ()  # ids fed after the prompt (teacher forcing), one fewer than positions
+    mean: bool = False  # over the tokens of a text
     index: int = -1  # the token itself, where it is one
 
     @property
@@ -26,7 +31,7 @@ class Answer:
         return sum(bool(ids) for ids in self.wanted)
 
 
-FIRST = Answer("", ((),))  # scores nothing: only the arg-max of the first position is of interest
+FIRST = Answer("", ((),), mean=True)  # scores nothing: only the arg-max of the first position is of interest
 
 
 class Context(NamedTuple):
@@ -69,8 +74,9 @@ class Dialogue:
     def answer(self, text: str, question: str) -> Answer:
         """What a user means by an answer to this question.
 
-        One word that is a token: the answer begins with it, in any of its surface forms. Any other word, and several
-        words: the whole text. A [[marked]] word of a text: that word, after what stands before it.
+        One word that is a token: the answer begins with it, in any of its surface forms. A word of several tokens: all
+        of them, as typed. Several words: the whole text. A [[marked]] word of a text: that word, after what stands
+        before it.
         """
         text = text.strip()
         marks = MARKED.findall(text)
@@ -92,7 +98,7 @@ class Dialogue:
         # A token of the space before the answer alone is part of no word: it is fed and not scored.
         here = [number for number, (a, b) in enumerate(spans) if a < end and b > start]
         wanted = tuple((i,) if number in here else () for number, i in enumerate(ids[: here[-1] + 1]))
-        return Answer(text, wanted, tuple(ids[: here[-1]]))
+        return Answer(text, wanted, tuple(ids[: here[-1]]), mean=marked is None and len(plain.split()) > 1)
 
     def read(self, ids: list[int]) -> str:
         """Tokens as text."""

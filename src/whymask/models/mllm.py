@@ -27,6 +27,7 @@ from whymask.models.dialogue import FIRST, Answer, Dialogue, TokenTexts
 from whymask.models.differentiable import Differentiable, Tokens, stretch
 from whymask.models.hf import from_checkpoint, model_from_checkpoint
 from whymask.models.torch_module import DTYPES, device_of, dtype_of
+from whymask.objective import Floats
 
 LOGITS = 256  # positions whose logits are held at once: 150 MB in fp32 for 150 thousand tokens
 
@@ -117,9 +118,9 @@ class Mllm(ABC):
         Args:
             image: a path, bytes, a PIL image or an array.
             target: an answer. By default the first token of the model's own. One word such as "Yes" that is a single
-                token stands for all its surface forms. A longer text, or a word of several tokens such as "42", is
-                scored by the mean probability of its tokens, each after those before it, and a [[marked]] word of a
-                text by its own. A number is the id of a first token.
+                token stands for all its surface forms. A word of several tokens such as "42" is scored by the product
+                of their probabilities, each after those before it, a longer text by their mean, and a [[marked]] word
+                of a text by its own. A number is the id of a first token.
             question: what is asked.
             resize: "own", the family's preprocessing, or "squash".
             fill: what masked regions show.
@@ -189,11 +190,10 @@ class Mllm(ABC):
                 tops.append(logits.argmax(dim=1))
             scores = torch.cat(chances).double().cpu().numpy()
             top = torch.cat(tops).cpu().numpy()
-        scores /= np.maximum(1, np.array([b.answer.scored for b in asked]))[rows]
-        return Response(np.bincount(rows, scores, minlength=len(asked)).astype(np.float64), top[places == 0])
+        return Response(_over_positions(scores, rows, asked), top[places == 0])
 
     def differentiable(self, bound: Bound) -> Differentiable:
-        """The image for methods that go backward: the logit of one answer, or the log mean probability of a text."""
+        """The image for methods that use gradients: the logit of a word, or the log mean probability of a text."""
         asked = cast(MllmBound, bound)
         shape = asked.canvas.shape[:2]
         places = [place for place, ids in enumerate(asked.answer.wanted) if ids]
@@ -206,8 +206,8 @@ class Mllm(ABC):
             wanted = [logits[:, i, list(asked.answer.wanted[place])] for i, place in enumerate(places)]
             own = torch.stack([some.logsumexp(dim=1) for some in wanted], dim=1)
             total = logits.logsumexp(dim=2)
-            if len(places) == 1:
-                return own[:, 0], total[:, 0]
+            if not asked.answer.mean:
+                return own.sum(dim=1), total.sum(dim=1)
             mean = (own - total).logsumexp(dim=1) - log(len(places))
             return mean, torch.zeros_like(mean)
 
@@ -309,6 +309,16 @@ class Mllm(ABC):
         ends = self.module.generation_config.eos_token_id
         ends = set(ends if isinstance(ends, list) else [ends])
         return {token for token in (*ends, self.dialogue.tokenizer.eos_token_id) if token is not None}
+
+
+def _over_positions(chances: Floats, rows: NDArray[np.int64], bounds: Sequence[MllmBound]) -> Floats:
+    """The score (B,) of every answer, from the probabilities at its positions (row by row)."""
+    answers = [bound.answer for bound in bounds]
+    means = np.bincount(rows, chances) / np.maximum(1, [answer.scored for answer in answers])
+    products = np.ones(len(answers))
+    counts = np.array([bool(ids) for answer in answers for ids in answer.wanted])
+    np.multiply.at(products, rows[counts], chances[counts])
+    return np.where([answer.mean for answer in answers], means, products)
 
 
 def compiles_by_itself(device: torch.device) -> bool:
