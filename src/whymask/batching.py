@@ -74,7 +74,7 @@ def too_large() -> WhymaskError:
 
 @contextmanager
 def single() -> Iterator[None]:
-    """Around the forward of a single image: running out of memory there is the user's to solve."""
+    """Report running out of memory on a single image as an error of one line."""
     try:
         yield
     except Exception as error:  # of any library

@@ -243,8 +243,9 @@ def test_a_malformed_answer_is_one_sentence(reply, words):
     assert len(server.bodies) == 1
 
 
-def test_the_content_type_of_json_does_not_matter():
-    with serving(lambda body: (200, {"Content-Type": "text/plain"}, b'{"scores": [1]}')) as server:
+def test_json_need_not_be_declared():
+    headers = {"Content-Type": "text/plain", "Content-Encoding": "Identity"}
+    with serving(lambda body: (200, headers, b'{"scores": [1]}')) as server:
         assert ask_once(server)[1]().score.tolist() == [1.0]
 
 

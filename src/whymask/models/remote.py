@@ -321,7 +321,7 @@ def _status(response: httpx.Response) -> str:
 
 
 def _compressed(response: httpx.Response) -> bool:
-    return bool(response.headers.get("Content-Encoding", "identity") != "identity")
+    return response.headers.get("Content-Encoding", "").lower() not in ("", "identity")
 
 
 def _asked_to_wait(response: httpx.Response) -> float:
