@@ -45,6 +45,15 @@ def test_case_lists(folder):
     assert [(one.question.number, target) for one, target in repope_cases(answered)] == [(0, "No"), (3, "No")]
 
 
+def test_one_image_too_many(folder):
+    class Full(Talker):
+        def bind(self, *args, **options):
+            raise MemoryError
+
+    with pytest.raises(WhymaskError, match="one image does not fit into memory"):
+        list(answer_all(Full(), asked("no"), folder, prompt=PLAIN))
+
+
 def test_false_no(folder):
     answered = list(answer_all(Talker(), asked("yes"), folder, prompt=PLAIN))
     assert [one.mistake for one in answered] == [None, "false_no", "false_no", None]

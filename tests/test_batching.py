@@ -1,11 +1,14 @@
+import weakref
+
 import numpy as np
 import pytest
 import torch
 
 import whymask
 from whymask import WhymaskError
-from whymask.batching import Batching
+from whymask.batching import Batching, is_out_of_memory
 from whymask.case import Case, batching, halves
+from whymask.models.function import FunctionModel
 from whymask.search import Recipe
 
 from models.tiny import Quadrants, lit, quadrants
@@ -85,11 +88,114 @@ def test_out_of_memory_halves_and_loses_no_score(fits):
     assert case.batching.size <= fits
 
 
-def test_one_image_too_many_is_one_clear_sentence():
-    model = whymask.wrap(Small(1), size=32)
-    model.module.fits = 0
-    with pytest.raises(WhymaskError, match="does not fit"):
-        whymask.explain(lit(0), model, regions="grid:2x2", k=1, target=0)
+def simulated(kind, message):
+    def fail():
+        raise kind(message)
+
+    return fail
+
+
+BEYOND = 2**46  # this many numbers are more than an address space
+EXHAUSTED = {
+    "python": lambda: bytearray(8 * BEYOND),
+    "numpy": lambda: np.empty(BEYOND),
+    "torch on a CPU": lambda: torch.empty(BEYOND),
+    "onnxruntime": simulated(Exception, "[ONNXRuntimeError] : 6 : Failed to allocate memory for requested buffer"),
+    "C++": simulated(Exception, "std::bad_alloc"),
+    "cuBLAS": simulated(RuntimeError, "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+    "cuDNN 8": simulated(RuntimeError, "cuDNN error: CUDNN_STATUS_ALLOC_FAILED"),
+    "cuDNN 9": simulated(RuntimeError, "cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED"),
+    "MPS": simulated(RuntimeError, "MPS backend out of memory"),
+    "TensorFlow": simulated(Exception, "OOM when allocating tensor with shape[64,224,224,3]"),
+}
+
+
+@pytest.mark.parametrize("library", EXHAUSTED)
+def test_the_errors_of_every_library_halve_a_batch(library):
+    def small(images):
+        if len(images) > 3:
+            EXHAUSTED[library]()
+        return images.mean(axis=(1, 2, 3)) / 255
+
+    search = {"regions": "grid:4x4", "method": "greedy"}
+    found = whymask.explain(lit(0), whymask.wrap(small), **search)
+    assert found.order == whymask.explain(lit(0), whymask.wrap(small), **search, batch_size=1).order
+
+
+@pytest.mark.parametrize("library", EXHAUSTED)
+@pytest.mark.parametrize("target", [0, None])
+def test_one_image_too_many_is_one_clear_sentence(library, target):
+    """It may be met when a target is looked for, or by the first masked image."""
+    small = Small(1)
+    model = whymask.wrap(small, size=32)
+    small.forward = lambda x: EXHAUSTED[library]()
+    with pytest.raises(WhymaskError, match=r"^one image does not fit into memory: .*\.$"):
+        whymask.explain(lit(0), model, regions="grid:2x2", k=1, target=target)
+    with pytest.raises(WhymaskError, match=r"^one image does not fit into memory: .*\.$"):
+        list(whymask.explain_many([lit(0)], model, regions="grid:2x2", k=1, targets=[target]))
+
+
+def test_one_image_too_many_for_a_replay():
+    def no_memory(images):
+        raise MemoryError
+
+    ordering = whymask.explain(lit(0), quadrants(), regions="grid:2x2", method="greedy")
+    with pytest.raises(WhymaskError, match="one image does not fit into memory"):
+        whymask.replay(ordering, whymask.wrap(no_memory))
+
+
+def test_a_server_without_memory_is_not_this_machine():
+    assert not is_out_of_memory(WhymaskError("http://host answered 500 (CUDA out of memory); gave up after 1 try."))
+
+
+class Tensors(FunctionModel):
+    """A function model with inputs that are tensors, of any shape."""
+
+    def encode(self, canvas):
+        return torch.tensor(super().encode(canvas)).float()
+
+
+def brightness(x):
+    return x.mean(axis=(1, 2, 3)) / 255
+
+
+@pytest.mark.parametrize("kind", [FunctionModel, Tensors])
+def test_a_batch_that_failed_is_gone_before_its_halves_are_sent(kind):
+    failed = []
+
+    def small(x):
+        assert not [1 for batch in failed if batch() is not None]
+        if len(x) > 2:
+            failed.append(weakref.ref(x))
+            raise MemoryError
+        return brightness(x)
+
+    whymask.explain(lit(0), kind(small), regions="grid:4x4", method="greedy")
+    assert failed
+
+
+@pytest.mark.parametrize(("kind", "most"), [(FunctionModel, 0), (Tensors, 1)])
+@pytest.mark.parametrize("in_flight", [1, 4])
+def test_memory_does_not_grow_with_the_shapes_of_images(kind, most, in_flight):
+    """Between two results at most the batch that the next one is composed in is kept."""
+    batches = []
+
+    def watch(x):
+        batches.append(weakref.ref(x))
+        return brightness(x)
+
+    images = (np.full((16 + i, 32, 3), i, dtype=np.uint8) for i in range(40))
+    search = {"regions": "grid:2x2", "method": "greedy", "in_flight": in_flight}
+    for _ in whymask.explain_many(images, kind(watch), **search):
+        assert len([1 for batch in batches if batch() is not None]) <= most
+    assert len(batches) > 80
+
+
+def test_what_is_learned_does_not_grow_with_the_forwards():
+    sizes = Batching(4)
+    for i in range(1000):
+        sizes.record(sizes.size, 1 + i % 7)
+    assert sum(len(times) for times in sizes._times.values()) < 50
 
 
 def test_other_errors_pass():

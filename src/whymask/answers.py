@@ -11,6 +11,7 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
+from whymask.case import bind
 from whymask.errors import WhymaskError
 from whymask.imaging import ImageSource
 from whymask.masking import stack
@@ -101,7 +102,7 @@ def answer_all(
     """
     where = images if isinstance(images, Mapping) else find_images(questions, images)
     asked = ((q, prompt.format(question=q.text)) for q in questions)
-    bound = ((q, text, model.bind(where[q.image], target=q.want, question=text)) for q, text in asked)
+    bound = ((q, text, bind(model, where[q.image], target=q.want, question=text)) for q, text in asked)
     for _, alike in groupby(bound, key=lambda item: item[2].key):
         while some := list(islice(alike, batch_size or model.batch_size)):
             bounds = [bound for *_, bound in some]

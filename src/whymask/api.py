@@ -7,7 +7,7 @@ from itertools import repeat
 from typing import Any
 
 from whymask import METHOD
-from whymask.case import Case, batching, responder
+from whymask.case import Case, batching, bind, responder
 from whymask.errors import WhymaskError
 from whymask.imaging import ImageSource, Resize
 from whymask.masking import Fill
@@ -189,6 +189,6 @@ def replay(
     scene = ordering.scene
     backdrop = scene.fill if fill is None else fill
     question = ordering.provenance.get("question")
-    bound = model.bind(scene.canvas, target=scene.target.name, question=question, resize="none", fill=backdrop)
+    bound = bind(model, scene.canvas, target=scene.target.name, question=question, resize="none", fill=backdrop)
     case = Case(model, bound, scene.partition, batching(model, batch_size), settings={})
     return case.replay(ordering.order)

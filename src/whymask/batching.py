@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from whymask.errors import WhymaskError
 
 
 class Batching:
@@ -23,7 +28,7 @@ class Batching:
         """Learn from a forward of `count` images."""
         if self.fixed or count != self.size:
             return
-        self._times[count].append(seconds / count)
+        self._times[count] = sorted([*self._times[count], seconds / count])[:2]
         if len(self._times[count]) >= 2:
             self.size = self._next()
 
@@ -42,6 +47,37 @@ class Batching:
         return min(best, self.most)
 
 
+EXHAUSTED = re.compile(
+    "out of memory"  # CUDA, MPS
+    "|can(no|')t allocate memory|DefaultCPUAllocator"  # torch on a CPU
+    "|failed to allocate memory|bad_alloc|bad allocation"  # onnxruntime, C++
+    "|ALLOC(ATION)?_FAILED"  # cuBLAS, cuDNN
+    "|OOM when allocating",  # TensorFlow
+    re.IGNORECASE,
+)
+
+
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether a device had no memory left (CUDA has a type for it, MPS only a message)."""
-    return type(error).__name__ == "OutOfMemoryError" or "out of memory" in str(error)
+    """Whether no memory was left. Few libraries have a type for it: most only have a message."""
+    if isinstance(error, WhymaskError):  # may quote the message of a server, whose memory is not ours
+        return False
+    exhausted = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    return exhausted or EXHAUSTED.search(str(error)) is not None
+
+
+def too_large() -> WhymaskError:
+    """The error for a batch that cannot be halved any further."""
+    return WhymaskError(
+        "one image does not fit into memory: use a smaller image or model, or a device with more memory."
+    )
+
+
+@contextmanager
+def single() -> Iterator[None]:
+    """Report running out of memory on a single image as an error of one line."""
+    try:
+        yield
+    except Exception as error:  # of any library
+        if not is_out_of_memory(error):
+            raise
+        raise too_large() from None

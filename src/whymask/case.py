@@ -14,13 +14,13 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 import whymask
-from whymask.batching import Batching, is_out_of_memory
-from whymask.errors import WhymaskError, whole
+from whymask.batching import Batching, is_out_of_memory, single, too_large
+from whymask.errors import whole
 from whymask.imaging import ImageSource, Resize, viewable
 from whymask.masking import Fill, blend, compose, fill_name, stack
 from whymask.memory import PeakMemory
 from whymask.metrics.curves import Curves
-from whymask.models.base import Bound, Model
+from whymask.models.base import Bound, Model, Response
 from whymask.objective import SUFF_NECC, SUFFICIENCY, Bools, Floats, Ledger, Objective, Oracle, Rows, pack
 from whymask.partition import Partition, Regions, partition
 from whymask.results import EvidenceMask, Ordering, Scene
@@ -63,7 +63,7 @@ class Case:
         batch_size: int | None = None,
     ) -> Case:
         """Bind an image to a model and divide what the model sees into regions."""
-        bound = model.bind(image, target=target, question=question, resize=resize, fill=fill)
+        bound = bind(model, image, target=target, question=question, resize=resize, fill=fill)
         width, height = bound.image.size
         parts = partition(bound.canvas, regions, image_shape=(height, width), box=bound.box)
         settings = {"question": question, "resize": resize, "fill": fill_name(fill)}
@@ -238,12 +238,18 @@ def batching(model: Model, batch_size: int | None = None) -> Batching:
     return _LEARNED.setdefault(model, Batching(model.batch_size))
 
 
+def bind(model: Model, image: ImageSource, **options: Any) -> Bound:
+    """Bind an image to a model; one that does not fit into memory is an error."""
+    with single():
+        return model.bind(image, **options)
+
+
 def responder(cases: Mapping[int, Case] | Sequence[Case]) -> RespondMany:
     """Answers the driver's batches: part i is about cases[i], and rows that fit together share a forward.
 
     A batch that does not fit into memory is sent in halves.
     """
-    room: dict[Hashable, Any] = {}
+    room: dict[Hashable, Any] = {}  # the last batch of tensors, at most one: the next of its kind reuses its memory
 
     def respond(parts: Sequence[Part]) -> list[Floats]:
         answers: list[Floats] = [np.empty(0)] * len(parts)
@@ -263,29 +269,38 @@ def responder(cases: Mapping[int, Case] | Sequence[Case]) -> RespondMany:
         if some.before_batch:
             some.before_batch(count)
         start = time.perf_counter()
+        response = attempt(parts, count)
+        if response is None:
+            if count == 1:
+                raise too_large()
+            some.batching.out_of_memory(count)
+            return np.concatenate([forward(half) for half in halves(parts)])
+        some.batching.record(count, time.perf_counter() - start)
+        if response.top is not None:
+            keys = [(number, key) for number, rows in parts for key in pack(rows)]
+            for (number, key), top in zip(keys, response.top.tolist(), strict=True):
+                cases[number].tops[key] = top
+        return response.score
+
+    def attempt(parts: Sequence[Part], count: int) -> Response | None:
+        """The response to a batch; None when memory ran out, and then nothing of the batch is left in it."""
+        some = cases[parts[0][0]]
+        key = (id(some.model), some.bound.key)
+        if key not in room or len(room[key]) < count:
+            room.clear()  # first, so that two batches are never held at once
         try:
             if len(parts) == 1:  # one image: its batches can be composed in the same memory
-                inputs = some.inputs(parts[0][1], room.get(some.bound.key))
-                if some.bound.key not in room or count > len(room[some.bound.key]):
-                    room[some.bound.key] = inputs
+                inputs = some.inputs(parts[0][1], room.get(key))
+                if not isinstance(inputs, np.ndarray):  # only tensors are composed in given memory
+                    room.setdefault(key, inputs)
             else:
                 inputs = stack([cases[number].inputs(rows) for number, rows in parts])
-            bounds = [cases[number].bound for number, rows in parts for _ in rows]
-            response = some.model.respond(inputs, bounds)
-        except (RuntimeError, MemoryError) as error:
+            return some.model.respond(inputs, [cases[number].bound for number, rows in parts for _ in rows])
+        except Exception as error:  # of any library
             if not is_out_of_memory(error):
                 raise
-            if count == 1:
-                raise WhymaskError("one masked image does not fit into the device's memory.") from None
-        else:
-            some.batching.record(count, time.perf_counter() - start)
-            if response.top is not None:
-                keys = [(number, key) for number, rows in parts for key in pack(rows)]
-                for (number, key), top in zip(keys, response.top.tolist(), strict=True):
-                    cases[number].tops[key] = top
-            return response.score
-        some.batching.out_of_memory(count)
-        return np.concatenate([forward(half) for half in halves(parts)])
+            room.clear()
+            return None
 
     return respond
 

@@ -7,6 +7,7 @@ that keeps S, necessity the one to the image that keeps everything else.
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice
@@ -26,6 +27,25 @@ Stage = Literal["init", "order", "continue", "probe"]
 Side = Literal["suff", "necc"]
 APART: tuple[Stage, ...] = ("probe",)
 """Not part of a search: finding the target and the reference scores."""
+
+
+def real_numbers(values: Any) -> Floats:
+    """What a model or a function returned, as float64; tensors may be of any type, on any device, with gradients."""
+    torch = sys.modules.get("torch")  # nobody has a tensor without it
+    kind = type(values).__name__
+    if torch is not None and isinstance(values, torch.Tensor):
+        values = values.detach().cpu()
+        values = values.double() if values.is_floating_point() else values  # numpy has no bf16
+    try:
+        numbers = np.asarray(values)
+        if numbers.dtype.kind not in "fiub":
+            raise TypeError
+    except (TypeError, ValueError, RuntimeError):
+        raise WhymaskError(f"the model must return plain real numbers, not this {kind}.") from None
+    numbers = numbers.astype(np.float64)
+    if not np.isfinite(numbers).all():
+        raise WhymaskError("the model returned NaN or infinity for an image; scores must be finite.")
+    return numbers
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from whymask.answers import begins, in_words
 from whymask.api import recipe_for, sized
-from whymask.case import Case, prefixes
+from whymask.case import Case, bind, prefixes
 from whymask.errors import WhymaskError
 from whymask.imaging import ImageSource, Resize
 from whymask.masking import Fill
@@ -153,7 +153,7 @@ def judge(case: Case, found: EvidenceMask | Ordering) -> Repair:
 def _given_score(case: Case) -> float:
     """The probability of the model's own answer to the whole image, by its class or its first token."""
     (key,) = pack(np.ones((1, case.partition.n), dtype=bool))
-    own = case.model.bind(
-        case.bound.canvas, target=case.tops[key], question=case.settings.get("question"), resize="none"
+    own = bind(
+        case.model, case.bound.canvas, target=case.tops[key], question=case.settings.get("question"), resize="none"
     )
     return float(case.model.respond(own.inputs[None], [own]).score[0])

@@ -1,8 +1,15 @@
 import asyncio
+import contextlib
 import gc
+import gzip
+import json
 import os
 import socket
 import threading
+import time
+import tracemalloc
+from base64 import b64encode
+from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -11,6 +18,7 @@ import whymask
 from whymask import WhymaskError
 from whymask.models.function import FunctionModel
 from whymask.models.http import HttpModel
+from whymask.models.remote import LARGEST_REPLY, shown
 
 from models.serving import DROP, decode, fault_every, quadrant_probabilities, serving
 from models.tiny import QUADRANTS, lit
@@ -213,6 +221,18 @@ def test_waits_as_long_as_the_server_asks(waits):
         ({"scores": 0.5}, "must answer"),
         ({"scores": ["0.5"]}, "a list of numbers"),
         ({"scores": [None]}, "a list of numbers"),
+        ({"scores": [True]}, "a list of numbers"),
+        ({"scores": [[0.5]]}, "a list of numbers"),
+        (b'{"scores": [NaN]}', "a list of numbers"),
+        (b'{"scores": [-Infinity]}', "a list of numbers"),
+        (b'{"scores": [1e999]}', "a list of numbers"),
+        (b'{"scores": [%s]}' % (b"1" * 400), "a list of numbers"),
+        (b'{"scores": [%s]}' % (b"1" * 40_000), "a list of numbers"),
+        (b'{"scores": %s' % (b"[" * 100_000), "answered 200 OK but not with JSON"),
+        (b'{"scores": ["\xc3"]}', "answered 200 OK but not with JSON"),
+        ((204, {}, b""), "answered 204 No Content but not with JSON"),
+        ((200, {"Content-Type": "image/png"}, b"\x89PNG\r\n"), "answered 200 OK but not with JSON"),
+        ((200, {"Content-Encoding": "gzip"}, gzip.compress(b'{"scores": [0.5]}')), "compressed content"),
         ({"scores": [0.5, 0.5]}, "was sent 1 images but answered 2 scores"),
     ],
 )
@@ -221,6 +241,65 @@ def test_a_malformed_answer_is_one_sentence(reply, words):
         ask_once(server)[1]()
     assert server.url in str(caught.value)
     assert len(server.bodies) == 1
+
+
+def test_json_need_not_be_declared():
+    headers = {"Content-Type": "text/plain", "Content-Encoding": "Identity"}
+    with serving(lambda body: (200, headers, b'{"scores": [1]}')) as server:
+        assert ask_once(server)[1]().score.tolist() == [1.0]
+
+
+@pytest.mark.parametrize("status", ["200 OK", "404 Not Found"])
+def test_of_an_endless_reply_only_the_beginning_is_read(status):
+    sent = 0
+
+    def pour(listener):
+        nonlocal sent
+        connection, _ = listener.accept()
+        with connection, contextlib.suppress(OSError):  # the other side hangs up, as it should
+            connection.recv(2**16)
+            connection.sendall(f"HTTP/1.1 {status}\r\n\r\n".encode())
+            while sent < 64 * LARGEST_REPLY:
+                sent += connection.send(b"[" * 2**16)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=pour, args=(listener,))
+        thread.start()
+        words = r"200 OK with more than 4 MiB\.$" if status == "200 OK" else r"404 Not Found; gave up after 1 try\.$"
+        with pytest.raises(WhymaskError, match=words):
+            ask_once(f"http://127.0.0.1:{listener.getsockname()[1]}", retries=0, timeout=20)[1]()
+        thread.join()
+    assert sent < 8 * LARGEST_REPLY  # the rest were buffers of the two sockets
+
+
+@pytest.mark.parametrize("status", [200, 400])
+def test_a_compressed_bomb_is_not_decompressed(status):
+    bomb = gzip.compress(bytes(64 * 2**20), compresslevel=1)
+    assert len(bomb) < LARGEST_REPLY
+    with serving(lambda body: (status, {"Content-Encoding": "gzip"}, bomb)) as server:
+        _, ask = ask_once(server)
+        tracemalloc.start()
+        try:
+            with pytest.raises(WhymaskError, match=f"answered {status}"):
+                ask()
+            assert tracemalloc.get_traced_memory()[1] < 16 * 2**20
+        finally:
+            tracemalloc.stop()
+    assert server.headers[0]["Accept-Encoding"] == "identity"
+
+
+def test_a_reply_keeps_no_more_than_the_scores():
+    """What else a reply holds is dropped when it arrives, not when the last one has."""
+    chatty = b'{"scores": [0.5], "more": [' + b"[], " * 50_000 + b"[]]}"  # 3 MiB when parsed
+    with serving(lambda body: chatty) as server:
+        model = HttpModel(server.url, batch_size=1, concurrency=1)
+        bound = model.bind(lit(0), target=0)
+        tracemalloc.start()
+        try:
+            model.respond(np.stack([bound.inputs] * 12), [bound] * 12)
+            assert tracemalloc.get_traced_memory()[1] < 12 * 2**20
+        finally:
+            tracemalloc.stop()
 
 
 def test_scores_outside_0_and_1_are_refused():
@@ -247,6 +326,93 @@ def test_secrets_are_sent_but_never_shown():
     for secret in ("hunter2", "tok-987654", "sk-header1"):
         assert not any(secret in text for text in public)
     assert f"{server.url}/score" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("user", "password"),
+    [
+        ("ann", "hunter2secret"),
+        ("ann", "h2"),
+        ("ann@home", "p/s s:1"),
+        ("ann", 'qu"ote'),
+        ("", "alone"),
+        ("a b", "ümlaut"),
+    ],
+)
+def test_a_server_that_repeats_credentials_does_not_reveal_them(user, password):
+    def repeat(body):
+        header = server.headers[-1]["Authorization"]
+        texts = [header, user, password, quote(user, safe=""), quote(password, safe=""), server.paths[-1]]
+        return 401, {}, {"detail": texts, "plain": "try again"}
+
+    with serving(repeat) as server:
+        userinfo = f"{quote(user, safe='')}:{quote(password, safe='')}"
+        url = server.url.replace("http://", f"http://{userinfo}@") + "/score?key=a%2Fb+c&key=k2&bare"
+        _, ask = ask_once(url)
+        with pytest.raises(WhymaskError, match=r'answered 401 Unauthorized \(.*"plain": "try again"') as caught:
+            ask()
+    basic = b64encode(f"{user}:{password}".encode()).decode()
+    assert server.headers[0]["Authorization"] == f"Basic {basic}"
+    message = str(caught.value)
+    secrets = [basic.rstrip("="), user, password, "a/b", "a%2F", "b c", "k2", "bare", json.dumps(password)[1:-1]]
+    assert [text for text in secrets if text and text in message.replace(server.url, "")] == []
+
+
+def test_a_broken_reply_that_repeats_a_secret_does_not_reveal_it():
+    """The error then is httpx's own, about the line it could not read."""
+
+    def garble(listener):
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(2**16)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nsk-header1 \x01 tok-987654\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=garble, args=(listener,))
+        thread.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/score?token=tok-987654"
+        with pytest.raises(WhymaskError, match=r"could not be asked \(.+\*\*\*.*\)") as caught:
+            ask_once(url, headers={"X-Key": "sk-header1"}, retries=0)[1]()
+        thread.join()
+    assert "sk-header1" not in str(caught.value)
+    assert "tok-987654" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["Authorization", "authorization"])
+def test_a_url_with_a_password_does_not_replace_a_header(name):
+    with pytest.raises(WhymaskError, match="would replace the Authorization header") as caught:
+        HttpModel("http://ann:hunter2secret@localhost/score", headers={name: "Bearer sk-header1"})
+    assert "hunter2" not in str(caught.value)
+    assert "sk-header1" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("http://host/score", "http://host/score"),
+        ("https://ann:SECRET@host:8000/score?key=SECRET#SECRET", "https://host:8000/score"),
+        ("http://SECRET@[::1]:80/score", "http://[::1]:80/score"),
+        ("http://ann:SEC@RET@host", "http://host"),
+        ("http://host/users/@me?key=SECRET", "http://host/users/@me"),
+        ("http://ann:SECRET/SECRET@host", "http://***"),
+        ("http://ann:SECRET?SECRET@host/score", "http://***"),
+        ("http://ann:SECRET#SECRET@host/score", "http://***"),
+        ("http://[bad?key=SECRET@SECRET", "http://***"),
+        ("http:/ann:SECRET@host/score", "http:/host/score"),
+        ("http:ann:SECRET@host/score", "http:host/score"),
+        ("ann:SECRET@host/score?key=SECRET", "host/score"),
+        ("ann:SECRET@http://host", "http://host"),
+        ("/data/me@lab/model.onnx", "/data/me@lab/model.onnx"),
+        ("folder/model.onnx", "folder/model.onnx"),
+        ("openai:qwen", "openai:qwen"),
+        ("", ""),
+        ("@", ""),
+        ("?\n#@\0\ud800", ""),
+    ],
+)
+def test_what_is_shown_of_a_url_holds_no_secret(text, left):
+    assert shown(text) == left
+    assert "SEC" not in left
 
 
 def test_fingerprints_tell_servers_and_preprocessing_apart():
@@ -313,6 +479,7 @@ def test_a_model_that_is_gone_leaves_no_thread():
             ask()
         del model, ask
         gc.collect()
-    for thread in set(threading.enumerate()) - before:
-        thread.join(5)
+    deadline = time.monotonic() + 5
+    while not set(threading.enumerate()) <= before and time.monotonic() < deadline:
+        time.sleep(0.01)  # an event loop starts a thread even to end those it has
     assert set(threading.enumerate()) <= before

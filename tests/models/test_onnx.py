@@ -3,6 +3,7 @@ import pytest
 
 import whymask
 from whymask import WhymaskError
+from whymask.case import batching
 
 from models.tiny import lit
 
@@ -72,6 +73,42 @@ def test_one_output_is_a_probability_or_refused(tmp_path):
     model = whymask.load(file, output="probs", **PLAIN)
     bound = model.bind(np.full((32, 32, 3), 51, np.uint8))
     assert model.respond(bound.inputs[None], [bound]).score[0] == pytest.approx(0.2)
+
+
+def greedy_for_memory(path, fits):
+    """Quadrants whose graph asks for 2 ** 48 bytes when a batch has more than `fits` images."""
+    model = onnx.load(quadrant_file(path))
+    graph = model.graph
+    graph.node[-1].output[0] = "own"
+    graph.initializer.extend(
+        helper.make_tensor(name, TensorProto.INT64, [1], [value])
+        for name, value in (("first", 0), ("fits", fits), ("one", 1), ("beyond", 2**46))
+    )
+    graph.node.extend(
+        [
+            helper.make_node("Shape", ["x"], ["shape"]),
+            helper.make_node("Gather", ["shape", "first"], ["count"]),
+            helper.make_node("Greater", ["count", "fits"], ["over"]),
+            helper.make_node("Cast", ["over"], ["flag"], to=TensorProto.INT64),
+            helper.make_node("Mul", ["flag", "beyond"], ["much"]),
+            helper.make_node("Add", ["much", "one"], ["length"]),
+            helper.make_node("ConstantOfShape", ["length"], ["zeros"]),
+            helper.make_node("ReduceSum", ["zeros"], ["zero"], keepdims=0),
+            helper.make_node("Add", ["own", "zero"], ["y"]),
+        ]
+    )
+    onnx.save(model, path)
+    return str(path)
+
+
+def test_a_batch_that_does_not_fit_is_halved(tmp_path):
+    small = whymask.load(greedy_for_memory(tmp_path / "small.onnx", fits=3), **PLAIN)
+    plain = whymask.load(quadrant_file(tmp_path / "plain.onnx"), **PLAIN)
+    search = {"regions": "grid:4x4", "method": "greedy"}
+    assert whymask.explain(lit(2), small, **search).order == whymask.explain(lit(2), plain, **search).order
+    assert batching(small).size <= 3
+    with pytest.raises(WhymaskError, match="one image does not fit into memory"):
+        whymask.load(greedy_for_memory(tmp_path / "full.onnx", fits=0), **PLAIN)
 
 
 def test_refuses(tmp_path):

@@ -1,5 +1,5 @@
 import gc
-from math import log
+from math import exp, log
 
 import numpy as np
 import pytest
@@ -193,6 +193,58 @@ def test_a_server_without_logprobs_is_one_sentence(bad):
     with serving(lambda body: bad) as server, pytest.raises(WhymaskError, match="returned no top_logprobs") as caught:
         chat(server).bind(lit(0), question=QUESTION)
     assert f"{server.url}/v1/chat/completions" in str(caught.value)
+
+
+def with_logprobs(*logprobs):
+    """A reply as text: its numbers need not be JSON."""
+    entries = ", ".join(f'{{"token": "Yes{" " * i}", "logprob": {value}}}' for i, value in enumerate(logprobs))
+    return f'{{"choices": [{{"logprobs": {{"content": [{{"top_logprobs": [{entries}]}}]}}}}]}}'.encode()
+
+
+def score_of(*logprobs):
+    with serving(lambda body: with_logprobs(*logprobs)) as server:
+        model = chat(server)
+        bound = model.bind(lit(0), question=QUESTION, target="yes")
+        return model.respond(bound.inputs[None], [bound]).score[0]
+
+
+@pytest.mark.parametrize(
+    "logprobs",
+    [["NaN"], ["Infinity"], [3], ["0.02"], [-1, "NaN"], ["9" * 400], ["1e400"], [-0.1, -0.1], ["-0.0"] * 20],
+    ids=str,
+)
+def test_numbers_that_are_not_log_probabilities_are_an_error(logprobs):
+    with pytest.raises(WhymaskError, match="that are not log-probabilities") as caught:
+        score_of(*logprobs)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("logprob", ["true", "null", '"-0.1"', "[-0.1]", "[" * 900 + "]" * 900])
+def test_log_probabilities_of_another_type_are_an_error(logprob):
+    with pytest.raises(WhymaskError, match="returned no top_logprobs"):
+        score_of(logprob)
+
+
+@pytest.mark.parametrize(
+    ("logprobs", "score"),
+    [
+        (["-Infinity"], 0.0),
+        ([-9999], 0.0),
+        (["-" + "9" * 400], 0.0),
+        ([0, "-Infinity"], 1.0),
+        ([1e-6], 1.0),
+        ([0.009], 1.0),
+        ([-1, -2.0], exp(-1) + exp(-2)),
+    ],
+)
+def test_no_probability_and_rounding_are_allowed(logprobs, score):
+    assert score_of(*logprobs) == pytest.approx(score, abs=1e-12)
+
+
+def test_a_key_and_a_password_in_the_url_are_an_error():
+    with pytest.raises(WhymaskError, match="api_key or OPENAI_API_KEY"):
+        OpenAIChatModel("tiny-vlm", base_url="http://ann:hunter2secret@localhost/v1", api_key=KEY)
+    OpenAIChatModel("tiny-vlm", base_url="http://ann:hunter2secret@localhost/v1")
 
 
 def test_after_the_last_retry_the_error_names_the_url():

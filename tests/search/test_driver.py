@@ -180,7 +180,11 @@ def test_an_interrupt_passes_through():
         (lambda rows: np.full(len(rows), 0.5 + 1j), "real numbers"),
         (lambda rows: ["a"] * len(rows), "real numbers"),
         (lambda rows: None, "real numbers"),
-        (lambda rows: torch.full((len(rows),), 0.5, requires_grad=True), "detach"),
+        (lambda rows: torch.full((len(rows),), 0.5 + 0j), "real numbers"),
+        (lambda rows: [torch.full((2,), 0.5, requires_grad=True)] * len(rows), "real numbers"),
+        (lambda rows: [[0.5, 0.5], [0.5]], "real numbers"),
+        (lambda rows: [10**400] * len(rows), "real numbers"),
+        (lambda rows: {"scores": rows}, "real numbers"),
         (lambda rows: np.full((len(rows), 1), 0.5), "one score per image"),
         (lambda rows: np.full(len(rows) - 1, 0.5), "one score per image"),
         (lambda rows: 0.5, "one score per image"),
@@ -190,6 +194,13 @@ def test_a_bad_response_is_one_clear_sentence(respond, words):
     with pytest.raises(WhymaskError, match=words) as error:
         run("trace", respond, 20)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("change", [lambda x: x.requires_grad_(), lambda x: x.bfloat16(), lambda x: x.float().tolist()])
+def test_a_tensor_of_any_kind_is_a_response(change):
+    values = torch.tensor([0.25, 0.5, 0.125, 0.75], dtype=torch.float64)  # exact in bf16 too, as are their sums
+    result = run("greedy", lambda rows: change(torch.from_numpy(rows).double() @ values / 2), 4)
+    assert result.order.tolist() == [3, 1, 0, 2]
 
 
 @pytest.mark.parametrize("name", [name for name in ON_SETS if "k" in METHODS[name].parameters])

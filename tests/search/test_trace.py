@@ -2,6 +2,8 @@ from math import comb
 
 import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from whymask import WhymaskError
 from whymask.search import run
@@ -70,6 +72,14 @@ def test_elite_count_of_the_paper():
             assert counted == [elite]
     finally:
         module.gumbel_top_k = original
+
+
+@given(st.floats(0, 1, exclude_min=True), st.integers(1, 8))
+@example(5e-324, 1)
+@example(1e-12, 8)
+def test_the_elite_is_never_empty(elite_ratio, samples):
+    seed, _ = complete(trace(problem(12), k=3, rounds=2, samples=samples, elite_ratio=elite_ratio), tangled(12))
+    assert np.isfinite(seed.logits).all()
 
 
 def test_two_rounds_by_hand_at_another_temperature():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -122,7 +123,7 @@ class Classifier(ABC):
 
     def predict(self, inputs: Any) -> int:
         """The answer the model prefers for one input."""
-        top = self.score(inputs[None], [0]).top
+        top = self.score(deepcopy(inputs)[None], [0]).top  # a function may change its input
         if top is None:
             raise WhymaskError(f"{self.name} does not name its answers: pass a target.")
         return int(top[0])

@@ -17,6 +17,7 @@ from whymask.errors import WhymaskError
 from whymask.imaging import Box, Canvas, ImageSource, Resize
 from whymask.models.base import SCORE, Response
 from whymask.models.classifier import Classifier, PixelBound
+from whymask.objective import Floats, real_numbers
 
 
 @dataclass(frozen=True)
@@ -72,22 +73,26 @@ class FunctionModel(Classifier):
     def encode(self, canvas: Canvas) -> Canvas:
         """The pixels themselves; the first ones tell how many answers the function scores."""
         if not self.labels:
-            values = np.asarray(self.function(canvas[None]))
+            values = self._values(canvas[None].copy())  # a function may change its input
             self.labels = [str(i) for i in range(values.shape[1])] if values.ndim == 2 else [SCORE]
         return canvas
 
     def score(self, inputs: Any, targets: Sequence[int]) -> Response:
         """What the function returns for the targets."""
-        values = np.asarray(self.function(inputs))
-        if values.ndim == 1 and len(self.labels) == 1:
-            return Response(values.astype(np.float64), np.zeros(len(values), dtype=np.int64))
-        if values.shape != (len(inputs), len(self.labels)):
+        values = self._values(inputs).reshape(len(inputs), -1)
+        return Response(values[np.arange(len(values)), list(targets)], values.argmax(axis=1))
+
+    def _values(self, images: NDArray[np.uint8]) -> Floats:
+        """What the function returns: scores (B,) or probabilities (B, classes)."""
+        count = len(images)
+        values = real_numbers(self.function(images))
+        classes = len(self.labels) or (values.shape[1] if values.ndim == 2 else 1)
+        if classes == 0 or values.shape not in ([(count,), (count, 1)] if classes == 1 else [(count, classes)]):
             raise WhymaskError(
-                f"{self.name} must return scores ({len(inputs)},) or probabilities "
-                f"({len(inputs)}, {len(self.labels)}), not {values.shape}."
+                f"{self.name} must return scores ({count},) or probabilities ({count}, "
+                f"{len(self.labels) or 'classes'}), not {values.shape}."
             )
-        chosen = values[np.arange(len(values)), list(targets)]
-        return Response(chosen.astype(np.float64), values.argmax(axis=1))
+        return values
 
 
 def _source(function: Callable[..., Any]) -> str:

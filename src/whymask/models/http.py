@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from math import isfinite
 from typing import Any, cast
 
 import numpy as np
@@ -24,7 +25,8 @@ class HttpModel(Served):
     """A server that takes `POST {"images": [base64 PNG, ...], "target": ...}` and answers `{"scores": [...]}`.
 
     Images are RGB, their longer side at most `max_side`; scores lie in [0, 1], one per image. The target goes out as
-    the user gave it, a name, a number or null: what null means is the server's choice.
+    the user gave it, a name, a number or null: what null means is the server's choice. A reply is at most 4 MiB and not
+    compressed.
     """
 
     default_k = 8
@@ -92,15 +94,17 @@ class HttpModel(Served):
             rows.setdefault(bound.told, []).append(i)
         step = self.per_request
         parts = [(told, some[i : i + step]) for told, some in rows.items() for i in range(0, len(some), step)]
-        answers = self.remote.ask([partial(_body, inputs[part], told) for told, part in parts])
+        answers = self.remote.ask(
+            [(partial(_body, inputs[part], told), partial(self._scores, count=len(part))) for told, part in parts]
+        )
         scores = np.empty(len(bounds))
-        for (_, part), answer in zip(parts, answers, strict=True):
-            scores[part] = self._scores(answer, len(part))
+        for (_, part), some in zip(parts, answers, strict=True):
+            scores[part] = some
         return Response(scores, None)
 
     def _scores(self, answer: Any, count: int) -> Floats:
         scores = answer.get("scores") if isinstance(answer, dict) else None
-        if not isinstance(scores, list) or not all(type(score) in (int, float) for score in scores):
+        if not isinstance(scores, list) or not all(type(score) is float and isfinite(score) for score in scores):
             raise WhymaskError(f'{self.remote.shown} must answer {{"scores": [...]}}, a list of numbers.')
         if len(scores) != count:
             raise WhymaskError(f"{self.remote.shown} was sent {count} images but answered {len(scores)} scores.")

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from whymask.batching import is_out_of_memory, single
 from whymask.errors import WhymaskError
 from whymask.files import atomic
 from whymask.imaging import Canvas, CentreCrop
@@ -75,7 +76,8 @@ class OnnxClassifier(Classifier):
         self.batch_size = 16
         self.settings = {"device": device, "dtype": "fp32", "runtime": f"onnxruntime {runtime.__version__}"}
         self.input = self.session.get_inputs()[0].name
-        classes = self._run(self.encode(np.zeros((size, size, 3), dtype=np.uint8))[None]).shape
+        with single():
+            classes = self._run(self.encode(np.zeros((size, size, 3), dtype=np.uint8))[None]).shape
         if len(classes) != 2:
             raise WhymaskError(f"{path} must return (B, classes), not {len(classes)} dimensions.")
         if classes[1] == 1 and output == "logits":
@@ -107,6 +109,8 @@ class OnnxClassifier(Classifier):
         try:
             return np.asarray(self.session.run(None, {self.input: inputs.contiguous().numpy()})[0])
         except Exception as error:  # as above
+            if is_out_of_memory(error):
+                raise  # the batch is sent again in halves
             raise WhymaskError(f"{self.name} failed: {str(error).splitlines()[0]}") from None
 
 

@@ -18,6 +18,7 @@ from whymask.models.function import Whole
 from whymask.models.remote import UNNUMBERED, Remote, RemoteBound, Served, png
 
 TOP_LOGPROBS = 20  # the most that such servers return
+ROUNDING = 0.01  # log-probabilities may exceed 0 by this much: some are computed in half precision or cut to two digits
 
 Tokens: TypeAlias = list[tuple[str, float]]
 """The likeliest first tokens of an answer with their probabilities, likeliest first."""
@@ -52,7 +53,7 @@ class OpenAIChatModel(Served):
         Args:
             model: its name on the server.
             base_url: up to the version, such as http://localhost:8000/v1.
-            api_key: by default the environment's OPENAI_API_KEY; without one, none is sent.
+            api_key: by default the environment's OPENAI_API_KEY; "" sends none, as for a base_url with a password.
             max_side: larger images are reduced to this many pixels on their longer side.
             timeout: seconds one try may take, from connecting to the last byte of the answer.
             retries: further tries after a lost connection, a timeout or a status 429, 500, 502, 503 or 504.
@@ -96,7 +97,7 @@ class OpenAIChatModel(Served):
         word = said.strip()
         if len(word.split()) != 1:
             source = "answered" if target is None else "was given the target"
-            raise WhymaskError(f"{self.name} {source} {said!r}: pass a target of one word, such as 'Yes'.")
+            raise WhymaskError(f"{self.name} {source} {said!r:.80}: pass a target of one word, such as 'Yes'.")
         probes = 1 if target is None else 0
         return RemoteBound.of(picture, placed, fill, Target(UNNUMBERED, word), told=question, probes=probes)
 
@@ -110,8 +111,7 @@ class OpenAIChatModel(Served):
     def tokens(self, images: Sequence[Canvas], questions: Sequence[str]) -> list[Tokens]:
         """What the model may begin its answer with, for each image (H, W, 3) and its question."""
         asked = zip(images, questions, strict=True)
-        answers = self.remote.ask([partial(self._body, image, question) for image, question in asked])
-        return [self._read(answer) for answer in answers]
+        return self.remote.ask([(partial(self._body, image, question), self._read) for image, question in asked])
 
     def _body(self, image: Canvas, question: str) -> dict[str, Any]:
         content = [
@@ -130,14 +130,21 @@ class OpenAIChatModel(Served):
     def _read(self, answer: Any) -> Tokens:
         try:
             returned = answer["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
-            tokens = [(str(entry["token"]), exp(entry["logprob"])) for entry in returned]
-        except (KeyError, IndexError, TypeError, OverflowError):
+            tokens = [(entry["token"], entry["logprob"]) for entry in returned]
+        except (KeyError, IndexError, TypeError):
             tokens = []
-        if not tokens:
+        if not tokens or not all(type(text) is str and type(logprob) is float for text, logprob in tokens):
             raise WhymaskError(
                 f"{self.remote.shown} returned no top_logprobs for a token of {self.model}, which scores are made of."
             )
-        return sorted(tokens, key=lambda token: -token[1])
+        # NaN is not at most anything. -inf is allowed, for a probability of 0.
+        possible = all(logprob <= ROUNDING for _, logprob in tokens)
+        if not possible or sum(exp(logprob) for _, logprob in tokens) > exp(ROUNDING):
+            raise WhymaskError(
+                f"{self.remote.shown} returned top_logprobs of {self.model} that are not log-probabilities: each must "
+                "be a number of at most 0, and together they must stand for a probability of at most 1."
+            )
+        return sorted(((text, exp(logprob)) for text, logprob in tokens), key=lambda token: -token[1])
 
     def _score(self, tokens: Tokens, word: str) -> float:
         wanted = word.casefold()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import re
 import ssl
 import threading
 import weakref
@@ -14,7 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
+from urllib.parse import quote, unquote, unquote_plus
 
 from PIL import Image
 
@@ -28,12 +30,17 @@ from whymask.models.packages import optional
 if TYPE_CHECKING:
     import httpx
 
+T = TypeVar("T")
 Body: TypeAlias = Callable[[], dict[str, Any]]
 """Makes the JSON of one request, in a thread: images are encoded while others are on their way."""
+Reader: TypeAlias = Callable[[Any], T]
+"""Takes what is needed from the JSON of a reply as soon as it is here, so that the rest is not kept."""
 
 RETRIED = frozenset({429, 500, 502, 503, 504})
 FIRST_WAIT = 0.1  # seconds before the second try; doubles with every further one
 LONGEST_WAIT = 30.0  # seconds, also when the server's Retry-After asks for more
+LARGEST_REPLY = 4 * 2**20  # bytes; a usual one has a few hundred, and parsed JSON can take 25 times its size
+LARGEST_REASON = 2**16  # bytes of an error reply that is quoted
 UNNUMBERED = -1
 """The index of a target that only its label names: a server's answers have no numbers here."""
 
@@ -91,11 +98,32 @@ def png(canvas: Canvas) -> str:
     return b64encode(file.getvalue()).decode()
 
 
+def shown(url: str) -> str:
+    """The URL without user, password, query and fragment, which may hold secrets.
+
+    Any text is accepted, and one without "@", "?" and "#" is returned unchanged. Where it is unclear which part is
+    the host (a password with an unescaped "/"), only the scheme is left.
+
+    >>> shown("https://ann:secret@host:8000/score?key=secret"), shown("http://ann:se/cret@host"), shown("timm:resnet18")
+    ('https://host:8000/score', 'http://***', 'timm:resnet18')
+    """
+    if not re.search("[@?#]", url):
+        return url
+    parts = re.match(r"(https?:/*|[a-z][a-z0-9+.-]*://|)([^/?#]*)([^?#]*)", url, re.IGNORECASE)
+    assert parts is not None  # every part may be empty
+    scheme, authority, path = parts.groups()
+    host = authority.rpartition("@")[2]
+    if not re.fullmatch(r"(\[[^][@]*\]|[^][:@\s]*)(:[0-9]*)?", host):
+        return f"{scheme}***"
+    return f"{scheme}{host}{path}"
+
+
 class Remote:
     """A URL that takes JSON by POST and answers with JSON.
 
     Every try ends by `timeout`, from connecting to the last byte of the answer. Connection errors, timeouts and the
-    statuses in RETRIED are tried again up to `retries` times; any other status fails at once.
+    statuses in RETRIED are tried again up to `retries` times; any other status fails at once. At most LARGEST_REPLY
+    bytes of a reply are read. It must not be compressed, because a few bytes can decompress to gigabytes.
     """
 
     def __init__(
@@ -113,7 +141,7 @@ class Remote:
         import httpx
 
         self.url = _address(url, path)
-        self.shown = str(self.url.copy_with(userinfo=b"", query=None, fragment=None))  # secrets live in the rest
+        self.shown = shown(str(self.url))
         self.timeout = _seconds(timeout)
         self.retries = whole("retries", retries, 0)
         self.retries_made = 0
@@ -121,12 +149,15 @@ class Remote:
         for name, value in headers.items():
             if not all(text.isascii() and text.isprintable() and text == text.strip() for text in (name, value)):
                 raise WhymaskError(f"the value of the header {name!r} holds characters that no header can carry.")
-        words = [word for value in headers.values() for word in value.split()]
-        secrets = [*words, self.url.password, *self.url.params.values()]
-        self._secrets = sorted((text for text in secrets if len(text) > 5), key=len, reverse=True)
+        if self.url.userinfo and "authorization" in map(str.lower, headers):
+            raise WhymaskError(
+                "the user and password in the URL would replace the Authorization header (for a chat server, api_key "
+                "or OPENAI_API_KEY): pass only one of them."
+            )
+        self._secrets = _secrets(self.url, headers)
         self._slots = asyncio.Semaphore(concurrency)
         self._client = httpx.AsyncClient(
-            headers={"Content-Type": "application/json", **headers},
+            headers={"Content-Type": "application/json", "Accept-Encoding": "identity", **headers},
             timeout=self.timeout,
             verify=_certificates(),
             limits=httpx.Limits(max_connections=concurrency, max_keepalive_connections=concurrency),
@@ -144,18 +175,18 @@ class Remote:
         digest = hashlib.sha256(self.url.query).hexdigest()[:16]
         return f"{self.shown} {digest}" if self.url.query else self.shown
 
-    def ask(self, bodies: Sequence[Body]) -> list[Any]:
-        """The answer to each request, in order; the first failure ends them all."""
+    def ask(self, requests: Sequence[tuple[Body, Reader[T]]]) -> list[T]:
+        """What was read from the reply to each request, in order; the first failure ends them all."""
         if not self._thread.is_alive():  # threads do not survive a fork, and the wait below would never end
             raise WhymaskError(f"the model at {self.shown} was made before this process was forked: make it again.")
-        future = asyncio.run_coroutine_threadsafe(self._all(bodies), self._loop)
+        future = asyncio.run_coroutine_threadsafe(self._all(requests), self._loop)
         try:
             return future.result()
         finally:
             future.cancel()  # when the wait was interrupted
 
-    async def _all(self, bodies: Sequence[Body]) -> list[Any]:
-        tasks = [asyncio.create_task(self._one(body)) for body in bodies]
+    async def _all(self, requests: Sequence[tuple[Body, Reader[T]]]) -> list[T]:
+        tasks = [asyncio.create_task(self._one(body, read)) for body, read in requests]
         try:
             return await asyncio.gather(*tasks)
         finally:
@@ -163,7 +194,7 @@ class Remote:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _one(self, body: Body) -> Any:
+    async def _one(self, body: Body, read: Reader[T]) -> T:
         import httpx
 
         async with self._slots:
@@ -173,15 +204,15 @@ class Remote:
                 wait, tries = backoff, tries + 1
                 try:
                     async with asyncio.timeout(self.timeout):
-                        response = await self._client.post(self.url, content=content)
+                        response, reply = await self._post(content)
                 except (TimeoutError, httpx.TimeoutException):
                     trouble = f"gave no answer within {self.timeout:g} s"
                 except httpx.RequestError as error:
-                    trouble = f"could not be asked ({str(error).rstrip('.') or type(error).__name__})"
+                    trouble = f"could not be asked{self._quoted(str(error) or type(error).__name__)}"
                 else:
                     if response.is_success:
-                        return self._json(response)
-                    trouble = f"answered {_status(response)}{self._reason(response)}"
+                        return read(self._json(response, reply))
+                    trouble = f"answered {_status(response)}{self._reason(response, reply)}"
                     if response.status_code not in RETRIED:
                         break
                     wait = max(wait, _asked_to_wait(response))
@@ -192,21 +223,60 @@ class Remote:
                 backoff = min(2 * backoff, LONGEST_WAIT)
             raise WhymaskError(f"{self.shown} {trouble}; gave up after {tries} {'try' if tries == 1 else 'tries'}.")
 
-    def _json(self, response: httpx.Response) -> Any:
-        try:
-            return response.json()
-        except ValueError:
-            raise WhymaskError(f"{self.shown} answered {_status(response)} but not with JSON.") from None
+    async def _post(self, content: bytes) -> tuple[httpx.Response, bytes | None]:
+        """The response, and its content unless that is too large."""
+        reply = bytearray()
+        async with self._client.stream("POST", self.url, content=content) as response:
+            async for chunk in response.aiter_raw():
+                reply += chunk
+                if len(reply) > LARGEST_REPLY:
+                    return response, None
+        return response, bytes(reply)
 
-    def _reason(self, response: httpx.Response) -> str:
-        """The beginning of what the server says about an error, without secrets it may repeat."""
-        if "html" in response.headers.get("Content-Type", ""):
+    def _json(self, response: httpx.Response, reply: bytes | None) -> Any:
+        """The JSON of a reply; all its numbers are floats, so an integer of 400 digits is infinite."""
+        if reply is None:
+            trouble = f"with more than {LARGEST_REPLY // 2**20} MiB"
+        elif _compressed(response):
+            trouble = "with compressed content, which was not asked for"
+        else:
+            try:
+                return json.loads(reply, parse_int=float)
+            except (ValueError, RecursionError):
+                trouble = "but not with JSON"
+        raise WhymaskError(f"{self.shown} answered {_status(response)} {trouble}.")
+
+    def _reason(self, response: httpx.Response, reply: bytes | None) -> str:
+        """What the server says about an error."""
+        page = "html" in response.headers.get("Content-Type", "")
+        if page or reply is None or len(reply) > LARGEST_REASON or _compressed(response):
             return ""
-        text = " ".join(response.text.split())
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
-        text = "".join(character for character in text[:200] if character.isprintable())
+        return self._quoted(reply.decode(errors="replace"))
+
+    def _quoted(self, text: str) -> str:
+        """The beginning of a text in brackets, on one line and without secrets that it may repeat."""
+        text = "".join(character if character.isprintable() else " " for character in text)
+        text = " ".join(self._secrets.sub("***", text).split())[:200]
         return f" ({text.rstrip('.')})" if text else ""
+
+
+def _secrets(url: httpx.URL, headers: Mapping[str, str]) -> re.Pattern[str]:
+    """Matches user, password, query values and words of headers, in every form in which a server may repeat them."""
+    pairs = url.query.decode().split("&")
+    sent = [*url.userinfo.decode().split(":", 1), *(pair.partition("=")[2] or pair for pair in pairs)]
+    texts = {decoded for text in sent for decoded in (text, unquote(text), unquote_plus(text))}
+    texts.update(word for value in headers.values() for word in value.split())
+    if url.userinfo:
+        texts.add(b64encode(f"{url.username}:{url.password}".encode()).decode().rstrip("="))
+    forms = texts | {quote(text, safe="") for text in texts}
+    forms |= {json.dumps(text, ensure_ascii=ascii)[1:-1] for text in texts for ascii in (True, False)}
+    longest_first = sorted(forms - {""}, key=len, reverse=True)
+    # Short ones only as whole words: a password "a" would leave nothing of the text.
+    return re.compile(
+        "|".join(re.escape(form) if len(form) > 5 else rf"(?<!\w){re.escape(form)}(?!\w)" for form in longest_first)
+        or "(?!)",  # matches nothing
+        re.IGNORECASE,
+    )
 
 
 def _run(loop: asyncio.AbstractEventLoop, client: httpx.AsyncClient) -> None:
@@ -248,6 +318,10 @@ def _status(response: httpx.Response) -> str:
     from httpx import codes
 
     return f"{response.status_code} {codes.get_reason_phrase(response.status_code)}".rstrip()
+
+
+def _compressed(response: httpx.Response) -> bool:
+    return response.headers.get("Content-Encoding", "").lower() not in ("", "identity")
 
 
 def _asked_to_wait(response: httpx.Response) -> float:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from whymask.errors import WhymaskError, whole
-from whymask.objective import Bools, Floats, Ledger, Oracle, Question, Rows
+from whymask.objective import Bools, Floats, Ledger, Oracle, Question, Rows, real_numbers
 from whymask.search.protocol import Ask, Problem, Ranking, Seed
 from whymask.search.recipes import Recipe
 
@@ -214,20 +214,10 @@ def _room(batch_size: BatchSize) -> int | None:
 
 
 def check(responses: ArrayLike, count: int) -> Floats:
-    """The responses as float64 (count,), or a sentence about what is wrong with them."""
-    try:
-        values = np.asarray(responses)
-        if values.dtype.kind not in "fiub":
-            raise TypeError
-        values = values.astype(np.float64)
-    except (TypeError, ValueError, RuntimeError):
-        kind = type(responses).__name__
-        hint = " (for a tensor: .detach().float().cpu())" if kind == "Tensor" else ""
-        raise WhymaskError(f"the model must return plain real numbers, not this {kind}{hint}.") from None
+    """The responses as float64 (count,); an error says what is wrong with them."""
+    values = real_numbers(responses)
     if values.shape != (count,):
         raise WhymaskError(f"the model must return one score per image, shape ({count},), but returned {values.shape}.")
-    if not np.isfinite(values).all():
-        raise WhymaskError("the model returned NaN or infinity for a masked image; scores must be finite.")
     outside = values[(values < -ROUNDING) | (values > 1 + ROUNDING)]
     if len(outside):
         raise WhymaskError(f"scores must lie in [0, 1], but the model returned {outside[0]:.9g}.")

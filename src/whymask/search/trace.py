@@ -34,7 +34,8 @@ def trace(
     n = problem.n
     check_k(k, n)
     objective = Objective.of(init_objective)
-    elite_count = ceil(elite_ratio * samples - 1e-9)  # the slack undoes binary rounding: ceil(0.2 * 35) is 7
+    # The slack undoes binary rounding (ceil(0.2 * 35) is 7) and must not leave the elite empty.
+    elite_count = max(1, ceil(elite_ratio * samples - 1e-9))
     rng = problem.rng()
     logits = [np.zeros(n)]
     best: Seed | None = None
