@@ -53,7 +53,8 @@ def checkpoint(request, tmp_path):
             parameter.mul_(3)  # random weights answer almost evenly; make them care
     model.eval().save_pretrained(tmp_path)
     processor.save_pretrained(tmp_path)
-    return tmp_path, model, processor
+    # As a user loads it: where torchvision is installed, its resizing differs from Pillow's by a grey level.
+    return tmp_path, model, transformers.AutoImageProcessor.from_pretrained(tmp_path)
 
 
 def test_equals_the_library_on_the_unmasked_image(checkpoint):

@@ -228,6 +228,10 @@ def test_sizes_follow_the_image_processor():
         expected = smart_resize(height, width, 28, 3136, 401408)
         assert patches.size(width, height) == expected[::-1]
     assert replace(patches, max_side=448).size(640, 480) == (448, 336)
+    one_size = Patches(unit=28, max_side=10_000, min_pixels=112**2, max_pixels=112**2)  # as of a small checkpoint
+    for width, height in [(112, 112), (100, 75), (57, 140), (300, 200)]:
+        expected = smart_resize(height, width, 28, 112**2, 112**2)
+        assert one_size.place(Image.new("RGB", (width, height)), "own")[0].shape[:2] == expected
 
 
 def test_compiling_that_fails_leaves_the_model_as_it_was(checkpoint, monkeypatch):

@@ -32,16 +32,18 @@ class Patches:
         if resize not in ("own", "squash", "none"):
             raise WhymaskError(f"resize is 'own', 'squash' or 'none', not {resize!r}.")
         size = image.size if resize == "none" else self.size(*image.size)
-        if size[0] % self.unit or size[1] % self.unit or size[0] * size[1] > self.max_pixels:
+        if size[0] % self.unit or size[1] % self.unit:
             raise WhymaskError(
-                f"an image of {size[0]} x {size[1]} pixels exceeds this model's grid: sides are multiples of "
-                f"{self.unit}, together at most {self.max_pixels} pixels; pass another max_pixels to load."
+                f"the sides of this model's grid are multiples of {self.unit} pixels, not {size[0]} x {size[1]}."
             )
         whole_image = (0.0, 0.0, 1.0, 1.0)
         return np.asarray(image if size == image.size else image.resize(size, Image.Resampling.BICUBIC)), whole_image
 
     def size(self, width: int, height: int) -> tuple[int, int]:
-        """Width and height on the grid: the aspect nearly kept, the pixels within the limits."""
+        """Width and height on the grid: the aspect nearly kept, the pixels within the limits.
+
+        Where the limits are nearly equal, as in a checkpoint for one size, the lower one counts, as in transformers.
+        """
         if max(width, height) > 200 * min(width, height):
             raise WhymaskError(
                 f"an image of {width} x {height} pixels is too long: one side is over 200 times the other."
