@@ -5,9 +5,11 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 
 import whymask
 from whymask.serve.app import create_app
@@ -36,7 +38,7 @@ class Slow:
 @contextmanager
 def serving(folder, models, **limits):
     """Serve until the end of the block; yields the address and the jobs."""
-    app = create_app(models, folder, hosts={"127.0.0.1"}, **limits)
+    app = create_app(models, folder, **{"hosts": {"127.0.0.1"}, **limits})
     listening = socket.create_server(("127.0.0.1", 0))
     running = Server(app, log_level="critical")
     thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]}, daemon=True)
@@ -50,16 +52,33 @@ def serving(folder, models, **limits):
         assert not thread.is_alive()
 
 
+def picture(size=64, seed=0):
+    """A small image of noise."""
+    return Image.fromarray(np.random.default_rng(seed).integers(0, 256, (size, size, 3)).astype(np.uint8))
+
+
 def photo(size=64, seed=0):
     """The bytes of a small JPEG."""
-    from io import BytesIO
-
-    from PIL import Image
-
-    pixels = np.random.default_rng(seed).integers(0, 256, (size, size, 3)).astype(np.uint8)
     encoded = BytesIO()
-    Image.fromarray(pixels).save(encoded, format="JPEG")
+    picture(size, seed).save(encoded, format="JPEG")
     return encoded.getvalue()
+
+
+def until(condition):
+    """Wait for something that happens in another thread."""
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def ended(client, name, seconds=20):
+    """Ask about a job until it is over."""
+    end = time.monotonic() + seconds
+    while (job := client.get(f"/api/jobs/{name}").json())["state"] in ("queued", "running"):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    return job
 
 
 if __name__ == "__main__":
