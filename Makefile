@@ -24,3 +24,8 @@ test: install
 
 clean:
 	rm -rf .venv
+
+# A sample of these is in the suite.
+.PHONY: test-hostile
+test-hostile: install
+	WHYMASK_HOSTILE=full $(BIN)/python -m pytest tests/hostile

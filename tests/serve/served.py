@@ -1,5 +1,8 @@
 """The web view on a free port, in this process or in one of its own."""
 
+import ctypes
+import gc
+import json
 import socket
 import sys
 import threading
@@ -36,11 +39,11 @@ class Slow:
 
 
 @contextmanager
-def serving(folder, models, **limits):
+def serving(folder, models, log_level="critical", **limits):
     """Serve until the end of the block; yields the address and the jobs."""
     app = create_app(models, folder, **{"hosts": {"127.0.0.1"}, **limits})
     listening = socket.create_server(("127.0.0.1", 0))
-    running = Server(app, log_level="critical")
+    running = Server(app, log_level=log_level)
     thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     try:
@@ -81,7 +84,22 @@ def ended(client, name, seconds=20):
     return job
 
 
+def used(jobs):
+    """What this process uses once its jobs are over: resident bytes, open files, threads."""
+    until(lambda: all(job.over for job in list(jobs.jobs.values())))
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return {
+        "memory": 1024 * int(status["VmRSS"].split()[0]),
+        "files": len(list(Path("/proc/self/fd").iterdir())),
+        "threads": int(status["Threads"]),
+    }
+
+
 if __name__ == "__main__":
-    with serving(Path(sys.argv[1]), {"bright": Slow().model}, waiting=4, patience=2, body_seconds=1.5) as (url, _):
+    limits = {"waiting": 4, "patience": 2, "body_seconds": 1.5, "log_level": "warning"}
+    with serving(Path(sys.argv[1]), {"bright": Slow().model}, **limits) as (url, jobs):
         print(url, flush=True)
-        sys.stdin.read()
+        for _ in sys.stdin:
+            print(json.dumps(used(jobs)), flush=True)

@@ -79,7 +79,7 @@ def create_app(
     ]
     asked = [name for name in models if "question" in able.get(name, EVERYTHING)]
 
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     app.state.jobs = jobs  # to be stopped by the server
     app.add_middleware(Guard, hosts=hosts, token=token)
 
