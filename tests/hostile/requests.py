@@ -56,6 +56,8 @@ class Attack:
                     time.sleep(self.pause)
                 started = time.monotonic()
                 answer = connection.recv(4096)
+                if answer.startswith(b"HTTP/1.1 100 "):  # the answer comes later
+                    answer = answer.partition(b"\r\n\r\n")[2] or connection.recv(4096)
             except (ConnectionError, TimeoutError):
                 answer = b""
         status = int(answer.split()[1]) if answer.startswith(b"HTTP/") else 0

@@ -98,7 +98,7 @@ def used(jobs):
 
 
 if __name__ == "__main__":
-    limits = {"waiting": 4, "patience": 2, "body_seconds": 1.5, "log_level": "warning"}
+    limits = {"waiting": 50, "patience": 2, "body_seconds": 1.5, "log_level": "warning"}
     with serving(Path(sys.argv[1]), {"bright": Slow().model}, **limits) as (url, jobs):
         print(url, flush=True)
         for _ in sys.stdin:
