@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: install demo test test-portable test-floors clean
+.PHONY: install demo test test-hostile test-portable test-floors clean
 
 install: $(STAMP)
 
@@ -22,13 +22,17 @@ test: install
 	$(BIN)/mypy
 	$(BIN)/python -m pytest
 
+# A sample of these is in the suite.
+test-hostile: install
+	WHYMASK_HOSTILE=full $(BIN)/python -m pytest tests/hostile
+
 # Scores and gradients on other processors: kernels are chosen by these variables where the machine has better ones.
 PORTABLE := ATEN_CPU_CAPABILITY=default ATEN_CPU_CAPABILITY=avx2 ATEN_CPU_CAPABILITY=avx512 \
 	ONEDNN_MAX_CPU_ISA=SSE41 ONEDNN_MAX_CPU_ISA=AVX2 ONEDNN_MAX_CPU_ISA=AVX512_CORE \
 	MKL_CBWR=COMPATIBLE OMP_NUM_THREADS=1 OMP_NUM_THREADS=2 OMP_NUM_THREADS=4
 NUMERIC := tests/baselines tests/search tests/metrics tests/interop $(addprefix tests/test_,api.py case.py many.py \
 	masking.py partition.py repairing.py) $(addprefix tests/models/test_,classifier.py clip.py differentiable.py \
-	efficientnet_lite.py hf.py mllm.py onnx.py qwen_vision.py tiny_checkpoints.py)
+	efficientnet_lite.py hf.py mllm.py onnx.py qwen_vision.py tiny_checkpoints.py wrapped.py)
 
 test-portable: install
 	set -e; for setting in $(PORTABLE); do \

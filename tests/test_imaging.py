@@ -4,11 +4,14 @@ import zlib
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageFile, ImageOps, PngImagePlugin, TiffImagePlugin
 
 from whymask import WhymaskError
 from whymask.imaging import CentreCrop, load_image, see_labels
 
+from hostile.images import bombs
+
+HOSTILE = dict(bombs())
 GRADIENT = np.dstack([np.tile(np.arange(64, dtype=np.uint8) * 4, (48, 1))] * 3)
 
 
@@ -162,3 +165,53 @@ def test_labels_follow_the_image_through_the_crop():
     np.testing.assert_array_equal(see_labels(labels, (0, 0, 1, 1), labels.shape), labels)
     columns = np.arange(10)[None].repeat(4, axis=0)
     assert see_labels(columns, (0, 0, 1, 1), (4, 5))[0].tolist() == [1, 3, 5, 7, 9]  # the middle of each cell
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "TIFF"])
+@pytest.mark.parametrize("orientation", [2, 3, 4, 5, 6, 7, 8])
+def test_every_orientation_is_applied_as_by_pillow(kind, orientation):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    content = encoded(Image.fromarray(GRADIENT[:, :40]), kind, exif=exif)
+    expected = ImageOps.exif_transpose(Image.open(io.BytesIO(content))).convert("RGB")
+    np.testing.assert_array_equal(np.asarray(load_image(content)), np.asarray(expected))
+
+
+@pytest.mark.parametrize("options", [{}, {"progressive": True}, {"subsampling": 0, "restart_marker_blocks": 2}])
+@pytest.mark.parametrize("mode", ["L", "RGB", "CMYK"])
+def test_a_jpeg_is_decoded_as_by_pillow(mode, options):
+    noise = np.random.default_rng(0).integers(0, 256, (50, 70, 3)).astype(np.uint8)
+    image = Image.fromarray(noise).convert(mode)
+    content = encoded(image, "JPEG", icc_profile=b"p" * 100_000, comment=b"\xff\xda" * 200, **options)
+    expected = Image.open(io.BytesIO(content)).convert("RGB")
+    np.testing.assert_array_equal(np.asarray(load_image(content)), np.asarray(expected))
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("jpeg of 1,500 scans", "40 or more scans of 25.2 megapixels"),
+        ("narrow jpeg of many scans", "101 or more scans"),
+        ("baseline jpeg of many scans", "40 or more scans"),
+        ("jpeg of restarted scans", "101 or more scans"),
+        ("arithmetic jpeg of 30 scans", "arithmetic coding"),
+        ("jpeg of many comments", "more than 10000 segments"),
+        ("tiff of many strips", "900000 strips"),
+        ("tiff with crowded values", "larger than the file"),
+        ("bmp of gaps", "run-length"),
+    ],
+)
+def test_what_takes_too_much_work_is_not_decoded(monkeypatch, name, words):
+    content = HOSTILE[name]()
+    monkeypatch.setattr(ImageFile.ImageFile, "load", lambda self: pytest.fail("it was decoded"))
+    with pytest.raises(WhymaskError, match=words):
+        load_image(content)
+
+
+def test_metadata_never_reaches_the_decoder(monkeypatch):
+    """Profiles that inflate to gigabytes, EXIF whose entries share megabytes: nothing of it is read."""
+    monkeypatch.setattr(TiffImagePlugin.ImageFileDirectory_v2, "load", lambda *_: pytest.fail("EXIF was read"))
+    monkeypatch.setattr(PngImagePlugin, "_safe_zlib_decompress", lambda data: pytest.fail("a profile was inflated"))
+    for name in ("jpeg with exif in parts", "jpeg with crowded mpf", "png with many profiles", "png with crowded exif",
+                 "webp with crowded exif"):  # fmt: skip
+        load_image(HOSTILE[name]())

@@ -258,8 +258,14 @@ def serve(
         host=host,
         port=port,
         allow_hosts=allow_host or (),
-        ready=lambda url: print(f"Serving {url} (Ctrl-C ends it).", flush=True),
+        ready=_serving,
     )
+
+
+def _serving(url: str) -> None:
+    if "?token=" in url:
+        print("whymask: anybody who has this address can use the models and see all results.", file=sys.stderr)
+    print(f"Serving {url} (Ctrl-C ends it).", flush=True)
 
 
 def _write(found: Explanation, folder: Path, name: str) -> dict[str, str]:

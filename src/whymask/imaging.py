@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from io import BytesIO
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from whymask.encoded import TooMuchWorkError, open_image
 from whymask.errors import WhymaskError
 
 Canvas: TypeAlias = NDArray[np.uint8]
@@ -31,8 +31,8 @@ FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
 def load_image(source: ImageSource, *, formats: tuple[str, ...] = FORMATS, max_pixels: int = MAX_PIXELS) -> Image.Image:
     """An RGB image from a path, bytes, a PIL image, an array (H, W), (H, W, 3) or (H, W, 4), or "scene:12".
 
-    Rotates by EXIF, shows transparency on white and scales 16-bit values to 8. A file over `max_pixels` is refused
-    before it is decoded.
+    Rotates by EXIF, shows transparency on white and scales 16-bit values to 8. A file that has more than `max_pixels`
+    or takes more than a few seconds to decode raises an error before it is decoded.
     """
     name = "the image"
     try:
@@ -53,13 +53,15 @@ def load_image(source: ImageSource, *, formats: tuple[str, ...] = FORMATS, max_p
             raise WhymaskError(f"{name} is empty.")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow's own bomb warning: the cap below is ours
-            image = Image.open(BytesIO(source), formats=formats)
+            image, turn = open_image(source, formats)
             if image.width * image.height <= max_pixels:
-                return _rgb(image)
+                return _rgb(image) if turn is None else _rgb(image.transpose(turn))
     except WhymaskError:
         raise
     except Image.DecompressionBombError:
         pass
+    except TooMuchWorkError as error:
+        raise WhymaskError(f"{name} takes too much work to decode ({error}); save it again as a PNG.") from None
     except UnidentifiedImageError:
         raise WhymaskError(f"{name} is not an image that can be read ({', '.join(formats)}).") from None
     except (OSError, SyntaxError, ValueError, EOFError) as error:

@@ -2,15 +2,16 @@ import threading
 import time
 
 import pytest
+from PIL import Image
 
 from whymask.errors import WhymaskError
-from whymask.results import EvidenceMask, Ordering
+from whymask.results import EvidenceMask, Explanation, Ordering
 from whymask.serve.history import History
 from whymask.serve.jobs import Jobs, QueueFullError
 from whymask.serve.request import Request
 
 from models.tiny import quadrants
-from serve.served import Slow, photo
+from serve.served import Slow, picture, until
 
 
 def request(**wish):
@@ -27,19 +28,12 @@ def jobs(tmp_path):
     assert not jobs.worker.is_alive()
 
 
-def until(condition):
-    end = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.005)
-
-
 @pytest.mark.parametrize(("method", "kind"), [("trace", EvidenceMask), ("greedy", Ordering)])
 def test_a_job_becomes_a_result(jobs, method, kind):
-    job = jobs.submit(request(method=method), photo())
+    job = jobs.submit(request(method=method), picture())
     until(lambda: job.over)
     assert (job.state, job.message) == ("done", "")
-    assert job.image == b""  # nothing is kept of it but the result
+    assert job.image is None  # nothing is kept of it but the result
     result = jobs.history.load(job.id)
     assert isinstance(result, kind)
     assert job.forwards == result.ledger.mec
@@ -66,7 +60,7 @@ def test_forwards_are_told_batch_by_batch(tmp_path, method, expected):
 
     hook = model.module.register_forward_hook(hold)
     jobs = Jobs({"slow": lambda: model}, History(tmp_path))
-    job = jobs.submit(request(method=method, regions="grid:8x8"), photo())
+    job = jobs.submit(request(method=method, regions="grid:8x8"), picture())
     assert there.wait(20)
     told = job.as_dict()
     jobs.cancel(job)
@@ -79,7 +73,7 @@ def test_forwards_are_told_batch_by_batch(tmp_path, method, expected):
 
 def test_a_cancelled_job_stops_within_one_batch(jobs):
     jobs.slow.seconds = 0.02
-    job = jobs.submit(request(method="greedy", regions="grid:8x8"), photo())
+    job = jobs.submit(request(method="greedy", regions="grid:8x8"), picture())
     until(lambda: jobs.slow.batches > 3)  # within the first step, which is 128 images in batches of 4
     jobs.cancel(job)
     at = jobs.slow.batches
@@ -91,37 +85,59 @@ def test_a_cancelled_job_stops_within_one_batch(jobs):
 
 def test_a_job_nobody_watches_stops(jobs):
     jobs.slow.seconds, jobs.patience = 0.02, 0.2
-    job = jobs.submit(request(method="greedy", regions="grid:8x8"), photo())
-    with jobs.watch(job):
-        until(lambda: jobs.slow.batches > 15)
-        assert job.state == "running"
+    job = jobs.submit(request(method="greedy", regions="grid:8x8"), picture())
+    while jobs.slow.batches < 15:  # 0.3 s: longer than the patience
+        jobs.watch(job)
+        assert job.state in ("queued", "running")
+        time.sleep(0.01)
     until(lambda: job.over)
     assert (job.state, job.message) == ("cancelled", "Nobody was watching.")
 
 
+def test_the_job_of_a_hidden_page_goes_on_until_its_next_request(jobs):
+    """Browsers let a page that has been hidden for minutes ask once a minute."""
+    jobs.patience = 0.05
+    job = jobs.submit(request(method="greedy", regions="grid:8x8"), picture())
+    jobs.watch(job, hidden=True)
+    jobs.watch(job)  # a visible page beside it does not end that
+    until(lambda: job.over)
+    assert job.state == "done"
+
+
+def test_waiting_images_have_a_common_limit(jobs):
+    jobs.slow.seconds = 0.05
+    running = jobs.submit(request(method="greedy", regions="grid:8x8"), picture())
+    until(lambda: running.state == "running")
+    jobs.submit(request(), Image.new("RGB", (9_000, 9_000)))
+    with pytest.raises(QueueFullError):
+        jobs.submit(request(), Image.new("RGB", (5_000, 5_000)))
+    jobs.submit(request(), picture())
+    jobs.cancel(running)
+
+
 def test_a_full_queue_refuses_and_a_cancelled_job_makes_room(jobs):
     jobs.slow.seconds = 0.05
-    running = jobs.submit(request(method="greedy", regions="grid:8x8"), photo())
+    running = jobs.submit(request(method="greedy", regions="grid:8x8"), picture())
     until(lambda: running.state == "running")
-    waiting = [jobs.submit(request(), photo()) for _ in range(2)]
+    waiting = [jobs.submit(request(), picture()) for _ in range(2)]
     assert jobs.full
     with pytest.raises(QueueFullError):
-        jobs.submit(request(), photo())
+        jobs.submit(request(), picture())
     jobs.cancel(waiting[0])
     assert waiting[0].state == "cancelled"
-    jobs.submit(request(), photo())
+    jobs.submit(request(), picture())
     jobs.cancel(running)
 
 
 def test_whatever_a_model_does_the_worker_goes_on(jobs, caplog):
-    broken = jobs.submit(request(model="broken"), photo())
-    wrong = jobs.submit(request(target="no such answer"), photo())
+    broken = jobs.submit(request(model="broken"), picture())
+    wrong = jobs.submit(request(target="no such answer"), picture())
     until(lambda: wrong.over)
     assert (broken.state, wrong.state) == ("failed", "failed")
     assert "RuntimeError" in broken.message
     assert "a broken model" in caplog.text
     assert "did you mean" in wrong.message or "unknown target" in wrong.message
-    good = jobs.submit(request(), photo())
+    good = jobs.submit(request(), picture())
     until(lambda: good.over)
     assert good.state == "done"
 
@@ -157,7 +173,66 @@ def test_only_ids_name_files(tmp_path, name):
     assert History(tmp_path / "results").path(name) is None
 
 
-def test_foreign_files_in_the_folder_are_not_shown(tmp_path):
-    (tmp_path / "0123456789abcdef.npz").write_text("not a result")
-    (tmp_path / "mine.npz").touch()
-    assert History(tmp_path).latest() == []
+def test_foreign_files_in_the_folder_are_not_shown(tmp_path, jobs):
+    """Text, nothing, a link, a folder: whatever is there, the good results are shown."""
+    job = jobs.submit(request(), picture())
+    until(lambda: job.over)
+    folder = jobs.history.folder
+    (folder / "0123456789abcdef.npz").write_text("not a result")
+    (folder / "00000000000000aa.npz").touch()
+    (folder / "00000000000000bb.npz").mkdir()
+    (folder / "00000000000000cc.npz").symlink_to(folder / f"{job.id}.npz")
+    (folder / "mine.npz").touch()
+    assert [entry["id"] for entry in jobs.history.latest()] == [job.id]
+
+
+def test_whatever_a_file_does_the_history_is_shown(jobs, monkeypatch):
+    job = jobs.submit(request(), picture())
+    until(lambda: job.over)
+    result = jobs.history.load(job.id)
+    load = Explanation.load
+
+    def broken(path):
+        if path.stem == job.id:
+            return load(path)
+        raise errors[int(path.stem, 16)]("a line\nand another")
+
+    errors = [RecursionError, MemoryError, ValueError, WhymaskError, AssertionError, KeyError, OSError]
+    for number in range(len(errors)):
+        jobs.history.save(f"{number:016x}", result)
+    monkeypatch.setattr(Explanation, "load", broken)
+    assert [entry["id"] for entry in jobs.history.latest()] == [job.id]
+
+
+def test_links_are_not_followed(tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("private")
+    history = History(tmp_path / "results")
+    (history.folder / "0123456789abcdef.npz").symlink_to(secret)
+    assert history.path("0123456789abcdef") is None
+    assert history.read("0123456789abcdef") is None
+    assert not history.delete("0123456789abcdef")
+    assert secret.exists()
+
+
+def test_a_link_that_comes_between_is_not_followed(tmp_path, monkeypatch):
+    """What `path` has looked at may have been replaced when the file is opened."""
+    secret = tmp_path / "secret"
+    secret.write_text("private")
+    history = History(tmp_path / "results")
+    link = history.folder / "0123456789abcdef.npz"
+    link.symlink_to(secret)
+    monkeypatch.setattr(history, "path", lambda name: link)
+    assert history.read("0123456789abcdef") is None
+
+
+def test_results_are_private(tmp_path):
+    jobs = Jobs({"slow": Slow().model, "broken": Slow().model}, History(tmp_path / "deep" / "results"))
+    job = jobs.submit(request(), picture())
+    until(lambda: job.over)
+    jobs.stop()
+    assert job.state == "done"
+    folder = jobs.history.folder
+    assert folder.stat().st_mode & 0o777 == 0o700
+    (file,) = folder.iterdir()  # and nothing else was left there
+    assert file.stat().st_mode & 0o777 == 0o600

@@ -1,13 +1,16 @@
 """The served page in a real browser."""
 
 import re
+import time
+from dataclasses import replace
 
 import pytest
 
 from whymask import METHOD
+from whymask.models.base import Target
 from whymask.results import Explanation
 
-from serve.served import Slow, photo, serving
+from serve.served import Slow, photo, serving, until
 
 SLOW = {"method": "greedy", "regions": "grid:8x8"}
 
@@ -188,7 +191,6 @@ def test_who_looks_elsewhere_during_a_run_is_left_there(page, server, slow):
     page.get_by_role("link", name="New image").click()
     page.locator("#ask").wait_for()
     assert page.title() == "whymask"
-    server[1].jobs[job].watchers += 1  # so that it goes on
     page.wait_for_function("(id) => fetch(`/api/jobs/${id}`).then((a) => a.json()).then((j) => j.state === 'done')",
                            arg=job)  # fmt: skip
     assert page.locator("#ask").is_visible()
@@ -196,23 +198,28 @@ def test_who_looks_elsewhere_during_a_run_is_left_there(page, server, slow):
     slow.seconds = 0
 
 
-def test_a_picture_that_does_not_come_is_told_and_the_job_goes_on(page, slow):
+def test_a_picture_that_does_not_come_is_reported_and_the_job_goes_on(page, slow):
     slow.seconds = 0.02
     page.route("**/picture", lambda route: route.fulfill(status=500, body="{}"))
     ask(page, photo(seed=2), method="greedy")
-    assert problem(page) == "The server answered 500."
+    assert problem(page) == "The server answered 500. Trying again."
+    page.unroute("**/picture")
     page.locator("#viewer[data-ready]").wait_for()
     slow.seconds = 0
 
 
-def test_a_lost_connection_is_told_until_it_is_back(page, slow):
+def test_a_lost_connection_is_shown_until_it_is_back(page, slow):
+    slow.seconds = 0.02
+    ask(page, photo(seed=3), **SLOW)
+    under_way(page, 4160)
+    page.route("**/api/jobs/*", lambda route: route.abort())
+    assert problem(page) == "The server cannot be reached. Trying again."
+    page.unroute("**/api/jobs/*")
+    page.locator("#problem").wait_for(state="hidden")
+    under_way(page, 4160)
+    page.get_by_role("button", name="Cancel").click()
+    assert problem(page) == "Cancelled."
     slow.seconds = 0
-    page.route("**/events", lambda route: route.abort())
-    ask(page, photo(seed=3))
-    assert problem(page) == "The connection to the server was lost. Trying again."
-    page.unroute("**/events")
-    page.locator("#viewer[data-ready]").wait_for()
-    assert page.locator("#problem").is_hidden()
 
 
 def test_a_file_dropped_beside_the_field_is_taken(page):
@@ -225,3 +232,126 @@ def test_a_file_dropped_beside_the_field_is_taken(page):
     }""")
     assert taken  # else the browser would leave the page for the file
     assert page.locator("#preview").get_attribute("alt") == "The chosen image, beside.png"
+
+
+def test_seven_tabs_watch_a_job_and_any_of_them_cancels_it(page, slow):
+    """A browser opens six connections to a server: a stream for every tab would take them all."""
+    slow.seconds = 0.1
+    ask(page, photo(seed=4), **SLOW)
+    under_way(page, 4160)
+    others = [page.context.new_page() for _ in range(6)]
+    for other in others:
+        other.goto(page.url)
+        under_way(other, 4160)
+    page.get_by_role("button", name="Cancel").click()
+    for tab in (page, *others):
+        assert problem(tab) == "Cancelled."
+    slow.seconds = 0
+
+
+def test_a_hidden_page_says_so_and_is_up_to_date_when_it_is_shown(page, server, slow):
+    slow.seconds = 0.2
+    ask(page, photo(seed=6), method="greedy")
+    page.get_by_role("heading", name="Searching").wait_for()
+    with page.expect_request("**/api/jobs/*?hidden"):
+        hide(page, True)
+    job = server[1].jobs[page.url.partition("#")[2]]
+    until(lambda: job.seen > time.monotonic() + 30)  # the server will wait for the next request of a hidden page
+    slow.seconds = 0
+    until(lambda: job.over)
+    hide(page, False)
+    page.locator("#viewer[data-ready]").wait_for()
+
+
+def hide(page, hidden):
+    """What a browser does when another tab is shown."""
+    page.evaluate("""(hidden) => {
+      Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }""", hidden)  # fmt: skip
+
+
+def test_a_job_that_is_gone_leads_back_to_the_form(page, server, slow):
+    """After a restart of the server, with the image still chosen."""
+    slow.seconds = 0.02
+    ask(page, photo(seed=7), **SLOW)
+    under_way(page, 4160)
+    job = server[1].jobs.pop(page.url.partition("#")[2])
+    assert problem(page) == "There is no such job."
+    assert page.locator("#preview").is_visible()
+    server[1].cancel(job)
+    slow.seconds = 0
+
+
+def test_delete_a_result_by_keyboard(page, slow):
+    slow.seconds = 0
+    ask(page, photo(seed=8))
+    page.locator("#viewer[data-ready]").wait_for()
+    before = page.locator("#past li").count()
+    asked = []
+    page.once("dialog", lambda dialog: (asked.append(dialog.message), dialog.dismiss()))
+    button = page.get_by_role("button", name="Delete the result the score").first
+    button.press("Enter")
+    assert asked == ["Delete the result \u201cthe score\u201d? It cannot be restored."]
+    assert page.locator("#past li").count() == before
+    page.once("dialog", lambda dialog: dialog.accept())
+    button.press("Enter")
+    page.locator("#ask").wait_for()  # what is gone is not shown any more
+    page.wait_for_function("(count) => document.querySelectorAll('#past li').length === count", arg=before - 1)
+    assert page.evaluate("document.activeElement.tagName") in ("BUTTON", "H1")
+    assert page.locator("#spoken").text_content() == "The result was deleted."
+
+
+def test_the_token_leaves_the_address_also_by_a_link_on_another_site(tab, tmp_path):
+    limits = {"hosts": {"127.0.0.1"}, "token": "a-random-token"}
+    with serving(tmp_path, {"bright": Slow().model}, **limits) as (url, _):
+        tab.route("http://elsewhere.example/", lambda route: route.fulfill(
+            body=f"<a href='{url}/?token=a-random-token'>whymask</a>", content_type="text/html"))  # fmt: skip
+        tab.goto("http://elsewhere.example/")
+        tab.get_by_role("link").click()
+        tab.locator("#ask").wait_for()
+        assert tab.url == f"{url}/"
+        assert tab.evaluate("document.referrer + document.cookie") == ""
+        tab.reload()
+        tab.locator("#ask").wait_for()
+        tab.context.clear_cookies()
+        assert tab.goto(url).status == 401
+
+
+OVERRIDE = "\u202egnal\u202c \u05e9\u05dc\u05d5\u05dd \u2067\x07cat"  # reversed, Hebrew, left open
+
+
+def test_labels_leave_the_direction_of_the_text_alone(page, server):
+    """Numbers after a label stay in their place, whatever the label holds."""
+    result = server[1].history.load(done(page, photo(seed=9)))
+    scene = replace(result.scene, target=Target(-1, OVERRIDE), prediction=OVERRIDE)
+    provenance = {**result.provenance, "question": OVERRIDE}
+    server[1].history.save("00000000000000ff", replace(result, scene=scene, provenance=provenance))
+    page.goto(f"{server[0]}/#00000000000000ff")
+    page.get_by_role("heading", name="gnal").wait_for()
+    page.locator("#past a", has_text="gnal").wait_for()
+    alternative = page.locator(".wm-photo canvas").get_attribute("aria-label")
+    text = page.locator("main").inner_text() + page.title() + alternative
+    assert "gnal" in text
+    assert not set(text) & set("\u202e\u202c\u2067\x07")
+    for selector in ("h1", ".wm-question", ".wm-head p:not(.wm-question)", "#past a"):
+        assert "gnal" in page.locator(f"{selector} bdi", has_text="gnal").first.inner_text()
+    # The claim reads from left to right: every later character of the numbers is further right or on a later line.
+    places = page.locator(".wm-head p:not(.wm-question)").evaluate("""(claim) => {
+      const last = claim.lastChild.nodeType === Node.TEXT_NODE ? claim.lastChild : claim.lastChild.firstChild;
+      return [...last.data].map((_, i) => {
+        const range = document.createRange();
+        range.setStart(last, i);
+        range.setEnd(last, i + 1);
+        const box = range.getBoundingClientRect();
+        return [Math.round(box.top), box.left];
+      });
+    }""")
+    assert places == sorted(places)
+    server[1].history.delete("00000000000000ff")
+
+
+def done(page, image):
+    ask(page, image)
+    page.locator("#viewer[data-ready]").wait_for()
+    return page.url.partition("#")[2]

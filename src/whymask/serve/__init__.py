@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import secrets
 import socket
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from ipaddress import ip_address
 from pathlib import Path
 
 from whymask.errors import WhymaskError
@@ -28,17 +31,17 @@ def serve(
         models: what a client may choose from; each is loaded when it is first asked for.
         folder: where results are kept.
         abilities: by model, what it can besides being run forward (see `Entry.can`); the page offers methods by it.
-        host: the address to listen on; by default only this machine can connect.
+        host: the address to listen on; by default only this machine can connect. Where others can, every request must
+            bring a random token, which is in the address that `ready` gets.
         port: the port; 0 takes a free one.
         allow_hosts: other names under which browsers may reach this server.
-        ready: told the address once browsers can connect.
+        ready: called with the address once browsers can connect.
     """
     try:
         from whymask.serve.app import create_app
         from whymask.serve.connections import Server
     except ImportError:
         raise WhymaskError("the web view needs FastAPI and uvicorn: pip install 'whymask[serve]'.") from None
-    app = create_app(models, folder, abilities=abilities, hosts={*LOCAL, host, *allow_hosts})
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -48,7 +51,21 @@ def serve(
             raise WhymaskError(f"a port is a number from 0 to 65535, not {port}.") from None
         except OSError as error:
             raise WhymaskError(f"cannot listen on {host}, port {port}: {error.strerror}.") from None
+        address, port = listening.getsockname()[:2]
+        token = None if ip_address(address).is_loopback else secrets.token_urlsafe(24)
+        names = reachable_names() if ip_address(address).is_unspecified else [host]
+        hosts = {*LOCAL, *names, *allow_hosts}
+        app = create_app(models, folder, abilities=abilities, hosts=hosts, token=token)
         listening.listen(128)
-        shown = f"[{host}]" if family == socket.AF_INET6 else host
-        ready(f"http://{shown}:{listening.getsockname()[1]}")
+        shown = f"[{names[0]}]" if ":" in names[0] else names[0]
+        ready(f"http://{shown}:{port}" + (f"/?token={token}" if token else ""))
         Server(app).run(sockets=[listening])
+
+
+def reachable_names() -> list[str]:
+    """Names under which other machines reach this one, as far as that can be seen from here, the surest first."""
+    names = [socket.gethostname()]
+    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as outward:
+        outward.connect(("192.0.2.1", 9))  # sends nothing: it only chooses the interface
+        names.insert(0, str(outward.getsockname()[0]))
+    return names

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+import logging
+from collections.abc import Callable, Collection, Mapping
 from io import BytesIO
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from fastapi import FastAPI
 from fastapi import Request as HttpRequest
-from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import JSONResponse, Response, StreamingResponse
+from fastapi.responses import JSONResponse, Response
 
 from whymask import METHOD
 from whymask.errors import WhymaskError
@@ -21,9 +19,10 @@ from whymask.models.base import Model
 from whymask.models.registry import Ability
 from whymask.results import EvidenceMask, Ordering
 from whymask.search.recipes import METHODS
-from whymask.serve.guard import Guard, RefusedError, drain, read_body
+from whymask.serve.guard import Guard, RefusedError
 from whymask.serve.history import History
 from whymask.serve.jobs import Job, Jobs, QueueFullError
+from whymask.serve.limits import Turns, Uploads, busy
 from whymask.serve.request import MAX_BYTES, Request, read_image
 from whymask.views.document import document
 from whymask.views.report import VIEWER, asset, report
@@ -31,8 +30,11 @@ from whymask.views.report import VIEWER, asset, report
 SCRIPTS = (*VIEWER, "page.js")
 STYLES = ("viewer.css", "page.css")
 EVERYTHING = get_args(Ability)
-UPLOADS = 8  # images on their way in at the same time
-TICK = 0.1  # seconds between two looks at a job that is watched
+UPLOADS = 8  # images on their way in, or to be decoded, at the same time
+FIGURES = 8  # figures asked for at the same time
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 def create_app(
@@ -41,6 +43,7 @@ def create_app(
     *,
     abilities: Mapping[str, Collection[str]] | None = None,
     hosts: Collection[str],
+    token: str | None = None,
     waiting: int = 8,
     patience: float = 20.0,
     body_seconds: float = 30.0,
@@ -50,17 +53,19 @@ def create_app(
     Args:
         models: what a client may choose from; each is loaded when it is first asked for.
         folder: where results are kept.
-        abilities: by model, what it can besides being run forward; everything where that is not told.
+        abilities: by model, what it can besides being run forward; by default everything.
         hosts: the host names under which browsers may reach it.
+        token: what every request must bring, where not everybody may use it.
         waiting: jobs that may wait; another one is answered 503.
-        patience: seconds a job goes on when nobody watches it.
+        patience: seconds a job goes on when nobody asks about it.
         body_seconds: seconds an upload may take.
     """
-    told = abilities or {}
+    able = abilities or {}
     history = History(folder)
     jobs = Jobs(models, history, waiting=waiting, patience=patience)
-    uploads = asyncio.Semaphore(UPLOADS)
-    decoding = asyncio.Semaphore(1)  # a small file may hold many pixels: one at a time
+    uploads = Uploads(UPLOADS, MAX_BYTES, body_seconds)
+    decoding = Turns(2, most=UPLOADS)  # a small file may hold many pixels
+    drawing = Turns(1, most=FIGURES)  # matplotlib takes much memory
     # Now rather than when the first page asks: looking at parameters imports what the methods need.
     methods = [
         {
@@ -68,15 +73,15 @@ def create_app(
             "returns": method.returns,
             "summary": method.summary,
             "k": "k" in method.parameters,
-            "models": [name for name in models if method.abilities <= set(told.get(name, EVERYTHING))],
+            "models": [name for name in models if method.abilities <= set(able.get(name, EVERYTHING))],
         }
         for method in METHODS.values()
     ]
-    asked = [name for name in models if "question" in told.get(name, EVERYTHING)]
+    asked = [name for name in models if "question" in able.get(name, EVERYTHING)]
 
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     app.state.jobs = jobs  # to be stopped by the server
-    app.add_middleware(Guard, hosts=hosts)
+    app.add_middleware(Guard, hosts=hosts, token=token)
 
     @app.exception_handler(RefusedError)
     async def refused(_: HttpRequest, error: RefusedError) -> Response:
@@ -96,11 +101,16 @@ def create_app(
             raise RefusedError(404, "there is no such job.")
         return jobs.jobs[name]
 
-    def past(name: str) -> EvidenceMask | Ordering:
-        result = history.load(name)
-        if result is None:
-            raise RefusedError(404, "there is no such result.")
-        return result
+    def view(name: str, of: Callable[[EvidenceMask | Ordering], T]) -> T:
+        """A view of a past result. Its file may be from elsewhere: whatever is wrong with it is no fault of ours."""
+        try:
+            result = history.load(name)
+            if result is not None:
+                return of(result)
+        except Exception as error:
+            log.warning("%s.npz cannot be shown: %s", name, type(error).__name__)
+            raise RefusedError(422, "this result cannot be shown: its file is broken.") from None
+        raise RefusedError(404, "there is no such result.")
 
     @app.api_route("/", methods=["GET", "HEAD"])
     def page() -> Response:
@@ -128,25 +138,25 @@ def create_app(
     async def submit(request: HttpRequest) -> dict[str, str]:
         try:
             wish = Request.of(dict(request.query_params), models)
-            if jobs.full or uploads.locked():
+            if jobs.full or decoding.full:
                 raise busy()
         except (WhymaskError, RefusedError):
-            await drain(request, MAX_BYTES, body_seconds)
+            await uploads.drain(request)
             raise
-        async with uploads:
-            image = await read_body(request, MAX_BYTES, body_seconds)
-            async with decoding:
-                await run_in_threadpool(read_image, image)  # what cannot be read is refused now
+        # Decoded once, and now: what cannot be read is refused before there is a job.
+        image = await decoding.run(read_image, await uploads.read(request))
         try:
             return {"id": jobs.submit(wish, image).id}
         except QueueFullError:
             raise busy() from None
 
     @app.get("/api/jobs/{name}")
-    def job(name: str) -> dict[str, Any]:
+    def job(request: HttpRequest, name: str) -> dict[str, Any]:
         if name not in jobs.jobs and history.path(name):
             return {"id": name, "state": "done"}
-        return find(name).as_dict()
+        found = find(name)
+        jobs.watch(found, hidden="hidden" in request.query_params)
+        return found.as_dict()
 
     @app.get("/api/jobs/{name}/picture")
     def job_picture(name: str) -> dict[str, Any]:
@@ -154,25 +164,6 @@ def create_app(
         if found is None:
             raise RefusedError(404, "the image has not been looked at yet.")
         return found
-
-    @app.get("/api/jobs/{name}/events")
-    async def events(name: str) -> Response:
-        return StreamingResponse(follow(find(name)), media_type="text/event-stream")
-
-    async def follow(found: Job) -> AsyncIterator[str]:
-        """Everything that changes about a job, as server-sent events; a sign of life when nothing does."""
-        last, quiet = "", 0
-        with jobs.watch(found):
-            while True:
-                over = found.over
-                now = json.dumps(found.as_dict())
-                quiet += 1
-                if now != last or quiet * TICK > 5:
-                    yield f"data: {now}\n\n" if now != last else ": still here\n\n"
-                    last, quiet = now, 0
-                if over:
-                    return
-                await asyncio.sleep(TICK)
 
     @app.delete("/api/jobs/{name}")
     def cancel(name: str) -> dict[str, Any]:
@@ -185,36 +176,37 @@ def create_app(
 
     @app.get("/api/results/{name}")
     def result(name: str) -> dict[str, Any]:
-        found = past(name)
-        return document([found], [found.provenance["method"]])
+        return view(name, lambda found: document([found], [found.provenance["method"]]))
+
+    @app.delete("/api/results/{name}")
+    def delete(name: str) -> dict[str, str]:
+        if not history.delete(name):
+            raise RefusedError(404, "there is no such result.")
+        jobs.forget(name)
+        return {"id": name}
 
     @app.get("/api/results/{name}/result.npz")
     def download_result(name: str) -> Response:
-        path = history.path(name)
-        if path is None:
+        content = history.read(name)
+        if content is None:
             raise RefusedError(404, "there is no such result.")
-        return attachment(path.read_bytes(), "application/octet-stream", "result.npz")
+        return attachment(content, "application/octet-stream", "result.npz")
 
     @app.get("/api/results/{name}/report.html")
     def download_report(name: str) -> Response:
-        found = past(name)
-        page = report([found], [found.provenance["method"]])
-        return attachment(page.encode(), "text/html; charset=utf-8", "report.html")
+        page = view(name, lambda found: report([found], [found.provenance["method"]]).encode())
+        return attachment(page, "text/html; charset=utf-8", "report.html")
 
     @app.get("/api/results/{name}/figure.png")
-    def download_figure(name: str) -> Response:
-        png = BytesIO()
-        past(name).figure().savefig(png, format="png", dpi=220)
-        return attachment(png.getvalue(), "image/png", "figure.png")
+    async def download_figure(name: str) -> Response:
+        def draw(found: EvidenceMask | Ordering) -> bytes:
+            png = BytesIO()
+            found.figure().savefig(png, format="png", dpi=220)
+            return png.getvalue()
+
+        return attachment(await drawing.run(view, name, draw), "image/png", "figure.png")
 
     return app
-
-
-def busy() -> RefusedError:
-    """The answer while there is no room for another job."""
-    return RefusedError(
-        503, "too many images are waiting; try again in a moment.", Retry_After="10", Connection="close"
-    )
 
 
 def attachment(content: bytes, kind: str, name: str) -> Response:

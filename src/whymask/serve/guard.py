@@ -1,15 +1,14 @@
-"""What every request passes: who may ask, how much may be sent and how slowly, what browsers are told."""
+"""What every request passes: who may ask, and the headers that every answer has."""
 
 from __future__ import annotations
 
-import asyncio
+import secrets
 from collections.abc import Collection
-from contextlib import suppress
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse
+from starlette.requests import cookie_parser
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 POLICY = (
@@ -23,7 +22,7 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-LINGER = 5.0  # seconds for which the rest of a refused body is still taken
+ENTRY = '<!doctype html><title>whymask</title><meta http-equiv="refresh" content="0;url=/">'
 
 
 class RefusedError(Exception):
@@ -41,10 +40,15 @@ class RefusedError(Exception):
 
 
 class Guard:
-    """Turns away requests under a foreign host name (DNS rebinding) and changes asked for by other sites."""
+    """Refuses requests under a foreign host name (DNS rebinding), changes asked for by other sites, and strangers.
 
-    def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
+    Where there is a token, every request must bring it: as a cookie, which the address with "?token=" sets, or as
+    "Authorization: Bearer".
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str], token: str | None = None) -> None:
         self.app, self.hosts = app, {host.lower() for host in hosts}
+        self.token = token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, with the headers every answer has."""
@@ -61,12 +65,14 @@ class Guard:
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
+        headers = Headers(scope=scope)
         try:
-            self.check(scope["method"], Headers(scope=scope))
+            self.check(scope["method"], headers)
+            entry = self.enter(scope, headers)
         except RefusedError as refused:
             await refused.response(scope, receive, guarded)
             return
-        await self.app(scope, receive, guarded)
+        await (entry or self.app)(scope, receive, guarded)
 
     def check(self, method: str, headers: Headers) -> None:
         """Refuse what does not come from this server's own page or from a program on the user's behalf."""
@@ -78,6 +84,28 @@ class Guard:
         site, origin = headers.get("sec-fetch-site"), headers.get("origin")
         if site not in (None, "same-origin") or (origin is not None and netloc(origin) != host):
             raise RefusedError(403, "only this server's own page may ask for that.")
+
+    def enter(self, scope: Scope, headers: Headers) -> Response | None:
+        """Check the token; returns the answer that exchanges the one in an address for a cookie."""
+        if self.token is None:
+            return None
+        cookie = f"whymask-{(scope.get('server') or ('', 0))[1]}"  # cookies are shared by all ports of a host
+        (given,) = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[-1:]
+        if scope["method"] == "GET" and scope["path"] == "/" and self._is_token(given):
+            # The page loads itself again without the token. A redirect would not do: where it begins at a link on
+            # another site, browsers do not send a strict cookie along.
+            response = HTMLResponse(
+                '<!doctype html><meta http-equiv="refresh" content="0;url=/"><title>whymask</title>'
+            )
+            response.set_cookie(cookie, given, httponly=True, samesite="strict")
+            return response
+        bearer = headers.get("authorization", "").removeprefix("Bearer ")
+        if self._is_token(bearer) or self._is_token(cookie_parser(headers.get("cookie", "")).get(cookie, "")):
+            return None
+        raise RefusedError(401, "open the address that 'whymask serve' printed: it has the token.")
+
+    def _is_token(self, given: str) -> bool:
+        return secrets.compare_digest(given.encode(), (self.token or "").encode())
 
 
 def netloc(url: str) -> str | None:
@@ -94,39 +122,3 @@ def hostname(url: str) -> str | None:
         return urlsplit(url).hostname
     except ValueError:
         return None
-
-
-async def read_body(request: Request, most: int, seconds: float) -> bytes:
-    """The body, as long as it is not larger or slower than that."""
-    length = request.headers.get("content-length", "0")
-    body = bytearray()
-    too_large = length.isdecimal() and int(length) > most
-    try:
-        async with asyncio.timeout(seconds):
-            async for chunk in request.stream():
-                too_large = too_large or len(body) + len(chunk) > most
-                if too_large:
-                    break
-                body += chunk
-    except TimeoutError:
-        raise RefusedError(408, f"the file did not arrive within {seconds:.0f} s.", Connection="close") from None
-    except ClientDisconnect:
-        raise RefusedError(400, "the connection was closed before the file was complete.") from None
-    if too_large:
-        body.clear()
-        await drain(request, most, seconds)
-        raise RefusedError(413, f"the file is larger than {most / 1e6:.0f} MB.", Connection="close")
-    return bytes(body)
-
-
-async def drain(request: Request, most: int, seconds: float) -> None:
-    """Let a client that is refused finish sending, within bounds.
-
-    A connection that is closed on unread data is reset, and the client may never see why it was refused.
-    """
-    with suppress(TimeoutError, ClientDisconnect):
-        async with asyncio.timeout(min(seconds, LINGER)):
-            async for chunk in request.stream():
-                most -= len(chunk)
-                if most < 0:
-                    return

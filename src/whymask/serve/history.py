@@ -1,36 +1,52 @@
-"""Past results: one file each in a folder, under ids that only the server makes."""
+"""Past results: one private file each in a folder, under ids that only the server makes."""
 
 from __future__ import annotations
 
+import logging
+import os
 import re
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from whymask.errors import WhymaskError
 from whymask.files import writable
 from whymask.results import EvidenceMask, Explanation, Ordering
+from whymask.text import all_displayed
 from whymask.views.document import thumbnail
 
+log = logging.getLogger(__name__)
 SHOWN = 24
 
 
 class History:
-    """The results in a folder."""
+    """The results in a folder. Somebody else may put files there, so nothing is assumed about them."""
 
     def __init__(self, folder: Path) -> None:
+        with suppress(OSError):  # `writable` says what is wrong
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700)
         writable(folder)
         self.folder = folder
         self.entry = lru_cache(maxsize=4 * SHOWN)(self._entry)
 
     def path(self, name: str) -> Path | None:
-        """The file of an id; anything else a client may call an id has none."""
+        """The file of an id; anything else that a client may send as an id has none, nor has a link."""
         path = self.folder / f"{name}.npz"
-        return path if re.fullmatch(r"[0-9a-f]{16}", name, re.ASCII) and path.is_file() else None
+        known = re.fullmatch(r"[0-9a-f]{16}", name, re.ASCII) and path.is_file() and not path.is_symlink()
+        return path if known else None
 
     def save(self, name: str, result: EvidenceMask | Ordering) -> None:
-        """Keep a result."""
-        result.save(self.folder / f"{name}.npz")
+        """Keep a result; it is written where only this user can read it, and moved when it is complete."""
+        try:
+            with TemporaryDirectory(dir=self.folder, prefix=".") as private:
+                path = result.save(Path(private) / f"{name}.npz")
+                path.chmod(0o600)
+                path.replace(self.folder / path.name)
+        except OSError as error:
+            raise WhymaskError(f"cannot write to {self.folder}: {error.strerror}.") from None
 
     def load(self, name: str) -> EvidenceMask | Ordering | None:
         """The result of an id, where there is one."""
@@ -40,17 +56,44 @@ class History:
         result: EvidenceMask | Ordering = Explanation.load(path)
         return result
 
+    def read(self, name: str) -> bytes | None:
+        """The file of an id, where there is one."""
+        path = self.path(name)
+        with suppress(OSError):  # it was deleted, or replaced by a link, meanwhile
+            if path is not None:
+                with open(path, "rb", opener=_no_link) as file:
+                    return file.read()
+        return None
+
+    def delete(self, name: str) -> bool:
+        """Delete a result; whether there was one."""
+        path = self.path(name)
+        if path is None:
+            return False
+        path.unlink(missing_ok=True)
+        return True
+
     def latest(self) -> list[dict[str, Any]]:
         """What to show of the latest results, newest first."""
-        files = [(path.stat().st_mtime, path.stem) for path in self.folder.glob("*.npz") if self.path(path.stem)]
+        files = []
+        for path in self.folder.glob("*.npz"):
+            with suppress(OSError):  # it was deleted meanwhile
+                if self.path(path.stem):
+                    files.append((path.stat().st_mtime, path.stem))
         entries = [self.entry(name) for _, name in sorted(files, reverse=True)[:SHOWN]]
         return [entry for entry in entries if entry]
 
     def _entry(self, name: str) -> dict[str, Any] | None:
         try:
             result = self.load(name)
-        except WhymaskError:
-            return None  # a file that somebody else put there
-        assert result is not None
-        told = {setting: result.provenance.get(setting) for setting in ("method", "model", "question")}
-        return {"id": name, "label": result.target.label, **told, "thumbnail": thumbnail(result.scene.photo)}
+            assert result is not None
+            settings = {setting: result.provenance.get(setting) for setting in ("method", "model", "question")}
+            shown = all_displayed({"id": name, "label": result.target.label, **settings})
+            return {**shown, "thumbnail": thumbnail(result.scene.photo)}
+        except Exception as error:  # whatever is in the file, the other results are shown
+            log.warning("%s.npz is not shown: %s", name, type(error).__name__)
+            return None
+
+
+def _no_link(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0))

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
+import math
 import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
+from PIL import Image
 
 from whymask.api import recipe_for, sized
 from whymask.case import Case
@@ -24,10 +25,13 @@ from whymask.results import Ordering
 from whymask.search.driver import Progress
 from whymask.search.protocol import Seed
 from whymask.serve.history import History
-from whymask.serve.request import Request, read_image
+from whymask.serve.request import MAX_PIXELS, Request
 from whymask.views.document import picture
 
 log = logging.getLogger(__name__)
+
+MAX_HELD = 4 * MAX_PIXELS  # pixels of all waiting images together, 4 bytes each
+HIDDEN = 60.0  # seconds between two requests of a hidden page: browsers slow its timers down to one a minute
 
 State = Literal["queued", "running", "done", "failed", "cancelled"]
 
@@ -46,7 +50,7 @@ class Job:
 
     id: str
     request: Request
-    image: bytes
+    image: Image.Image | None  # until the job is over
     state: State = "queued"
     forwards: int = 0  # so far, batch by batch; methods that go backward count those of their passes
     expected: int = 0  # about how many forwards the search takes
@@ -55,8 +59,7 @@ class Job:
     message: str = ""
     picture: dict[str, Any] | None = None
     cancelled: threading.Event = field(default_factory=threading.Event)
-    watchers: int = 0
-    seen: float = field(default_factory=time.monotonic)  # when somebody last watched
+    seen: float = field(default_factory=time.monotonic)  # when somebody last asked about it
 
     @property
     def over(self) -> bool:
@@ -64,7 +67,7 @@ class Job:
         return self.state in ("done", "failed", "cancelled")
 
     def as_dict(self) -> dict[str, Any]:
-        """What a client is told."""
+        """What a client gets to know."""
         names = ("id", "state", "forwards", "expected", "regions", "score", "message")
         return {name: getattr(self, name) for name in names} | {"picture": self.picture is not None}
 
@@ -95,10 +98,11 @@ class Jobs:
         """Whether another job would be refused."""
         return len(self.queue) >= self.waiting
 
-    def submit(self, request: Request, image: bytes) -> Job:
+    def submit(self, request: Request, image: Image.Image) -> Job:
         """Put a job into the queue."""
         with self.changed:
-            if self.full or self.stopping:
+            held = sum(math.prod(job.image.size) for job in self.queue if job.image)
+            if self.full or self.stopping or held + math.prod(image.size) > MAX_HELD:
                 raise QueueFullError
             job = Job(secrets.token_hex(8), request, image)
             self.jobs[job.id] = job
@@ -116,15 +120,18 @@ class Jobs:
                 self.queue.remove(job)
                 self._end(job, "cancelled", "Cancelled.")
 
-    @contextmanager
-    def watch(self, job: Job) -> Iterator[None]:
-        """While somebody watches a job it goes on; one that nobody has watched for a while is ended."""
-        job.watchers += 1
-        try:
-            yield
-        finally:
-            job.watchers -= 1
-            job.seen = time.monotonic()
+    def watch(self, job: Job, *, hidden: bool = False) -> None:
+        """Note that somebody asks about a job: one that nobody has asked about for a while is ended.
+
+        A page that is hidden cannot ask as often, so its job goes on for longer.
+        """
+        job.seen = max(job.seen, time.monotonic() + (HIDDEN if hidden else 0))
+
+    def forget(self, name: str) -> None:
+        """Drop what is known of a job that is over."""
+        with self.changed:
+            if name in self.jobs and self.jobs[name].over:
+                del self.jobs[name]
 
     def stop(self) -> None:
         """End the worker before its next batch, and with it every job."""
@@ -160,7 +167,7 @@ class Jobs:
                 )
 
     def _end(self, job: Job, state: State, message: str) -> None:
-        job.message, job.image = message, b""
+        job.message, job.image = message, None
         job.state = state  # last: who sees it sees everything
 
     def _check(self, job: Job) -> None:
@@ -168,7 +175,7 @@ class Jobs:
             raise Stopped("Cancelled.")
         if self.stopping:
             raise Stopped("The server was stopped.")
-        if not job.watchers and time.monotonic() - job.seen > self.patience:
+        if time.monotonic() - job.seen > self.patience:
             raise Stopped("Nobody was watching.")
 
     def _run(self, job: Job) -> None:
@@ -179,8 +186,9 @@ class Jobs:
             job.message = ""
         model = self.loaded[request.model]
         recipe = sized(recipe_for(request.method, request.k), model)
+        assert job.image is not None
         case = Case.of(
-            read_image(job.image),
+            job.image,
             model,
             target=request.target,
             question=request.question,

@@ -14,6 +14,7 @@ from PIL import Image
 from whymask.imaging import Box, Canvas
 from whymask.partition import Partition
 from whymask.results import EvidenceMask, Ordering
+from whymask.text import all_displayed
 
 
 def document(explanations: Sequence[EvidenceMask | Ordering], names: Sequence[str]) -> dict[str, Any]:
@@ -29,7 +30,7 @@ def document(explanations: Sequence[EvidenceMask | Ordering], names: Sequence[st
         entry = {"name": name, "picture": key, "remarks": explanation.remarks, **explanation.as_dict()}
         if isinstance(explanation, Ordering):
             entry["prefix"] = explanation.prefix
-        entries.append(entry)
+        entries.append(all_displayed(entry))
     return {"pictures": pictures, "explanations": entries}
 
 

@@ -22,6 +22,7 @@ from whymask.imaging import Box
 from whymask.metrics.curves import Curves
 from whymask.objective import Bools, Floats
 from whymask.results import EvidenceMask, Ordering, Scene
+from whymask.text import displayed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,6 +36,7 @@ LINES = (("#0072B2", "-"), ("#D55E00", "--"), ("#009E73", "-."), ("#CC79A7", ":"
 WIDTH = 7.2  # inches: a page's two columns, with text that is readable there
 TALLEST, WIDEST = 0.75, 2.0  # width / height of the photo's panel
 FORMATS = ("png", "pdf", "svg")
+LONGEST = 300  # characters of a label, question or answer
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -109,7 +111,7 @@ def compare_figure(explanations: Sequence[EvidenceMask | Ordering]) -> Figure:
     insertion, deletion = below.subplots(1, 2, sharey=True)
     for axes, one, (colour, line) in zip(tops, explanations, cycle(LINES), strict=False):
         _show_evidence(axes, one, numbers=False)
-        method = str(one.provenance["method"])
+        method = wrapped(str(one.provenance["method"]), 60)
         regions = _chosen(one)
         area = float(one.scene.partition.areas[list(regions)].sum())
         score = _score(one)
@@ -160,7 +162,14 @@ def _score(explanation: EvidenceMask | Ordering) -> float | None:
 
 
 def _headline(scene: Scene) -> str:
-    return f"{fill(scene.target.label, 26)}\nwhole image: {scene.full_score:.2f}"
+    return f"{wrapped(scene.target.label, 26)}\nwhole image: {scene.full_score:.2f}"
+
+
+def wrapped(text: str, width: int) -> str:
+    """A label, question or answer in lines for a figure: no control characters, no formulas, not too long."""
+    shown = displayed(text[: LONGEST + 1])
+    shown = shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}\u2026"
+    return fill(shown.replace("$", r"\$"), width)
 
 
 def draw_curves(axes: Axes, curves: Curves, prefix: int | None = None) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import cycle
-from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whymask.views.figure import EVIDENCE, LINES, WIDTH, bare, common_scene, fixed_scales, halo, small_text
+from whymask.views.figure import EVIDENCE, LINES, WIDTH, bare, common_scene, fixed_scales, halo, small_text, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,9 +46,9 @@ def repair_figure(repair: Repair) -> Figure:
         f'"{repair.target.label}" scores {scene.full_score:.2f} on the whole image, '
         f"{repair.score:.2f} on these regions and {scene.blank_score:.2f} on an empty image"
     )
-    figure.supxlabel(fill(scores, 100), fontsize=8)
+    figure.supxlabel(wrapped(scores, 100), fontsize=8)
     if question := repair.provenance.get("question"):
-        figure.suptitle(fill(question, 80), fontsize=10)
+        figure.suptitle(wrapped(question, 80), fontsize=10)
     return figure
 
 
@@ -70,13 +69,13 @@ def repair_panel(repairs: Sequence[Repair]) -> Figure:
     above, below = halves
     tops: Any = above.subplots(1, columns, squeeze=False)[0]
     bare(tops[0], scene.canvas, interpolation="nearest")
-    wanted = f'"{fill(scene.target.label, 20)}"'
+    wanted = f'"{wrapped(scene.target.label, 20)}"'
     tops[0].set_title(
         f"whole image\n{wanted} {scene.full_score:.2f}\n{_said(repairs[0].given, repairs[0].given_score, 18)}"
     )
     curves = below.subplots()
     for axes, repair, (colour, line) in zip(tops[1:], repairs, cycle(LINES), strict=False):
-        method = str(repair.provenance["method"])
+        method = wrapped(str(repair.provenance["method"]), 60)
         _show_kept(axes, repair)
         axes.set_title(
             f"{method}\n{len(repair.regions)} of {repair.n} regions, {repair.area:.0%}\n{_verdict(repair, 18)}"
@@ -98,7 +97,7 @@ def repair_panel(repairs: Sequence[Repair]) -> Figure:
     curves.set_ylabel(f"score of {wanted}")
     curves.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
     question = repairs[0].provenance.get("question")
-    above.suptitle(fill(question or f"wanted: {scene.target.label}", 90), fontsize=8.5)
+    above.suptitle(wrapped(question or f"wanted: {scene.target.label}", 90), fontsize=8.5)
     return figure
 
 
@@ -117,8 +116,8 @@ def _verdict(repair: Repair, width: int) -> str:
     """What it says now; the wanted answer's probability belongs to that only where it is the wanted answer."""
     if repair.repaired:
         return _said(repair.answer, repair.score, width)
-    return f'{_said(repair.answer, None, width)}, "{repair.target.label}" {repair.score:.2f}'
+    return f'{_said(repair.answer, None, width)}, "{wrapped(repair.target.label, width)}" {repair.score:.2f}'
 
 
 def _said(answer: str, score: float | None, width: int = 40) -> str:
-    return f'says "{fill(answer, width)}"' + ("" if score is None else f" ({score:.2f})")
+    return f'says "{wrapped(answer, width)}"' + ("" if score is None else f" ({score:.2f})")

@@ -11,6 +11,7 @@ from importlib.resources import files
 from string import Template
 
 from whymask.results import EvidenceMask, Ordering
+from whymask.text import displayed
 from whymask.views.document import document
 
 STATIC = files("whymask.views") / "static"
@@ -46,7 +47,7 @@ def report(explanations: Sequence[EvidenceMask | Ordering], names: Sequence[str]
         "whymask.mount(document.getElementById('viewer'), JSON.parse(document.getElementById('document').textContent));"
     )
     script = "\n".join([*map(asset, VIEWER), boot])
-    title = " \u00b7 ".join(dict.fromkeys(one.target.label for one in explanations))
+    title = " \u00b7 ".join(dict.fromkeys(displayed(one.target.label) for one in explanations))
     # In a script element only "<" could end the data early.
     data = json.dumps(document(explanations, names), allow_nan=False).replace("<", "\\u003c")
     body = VIEW.substitute(data=data, script=script)

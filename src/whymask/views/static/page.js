@@ -3,10 +3,10 @@
 
 const at = (id) => document.getElementById(id);
 const form = at("ask");
-// `turn` counts what the page was told to show: whoever waited for an answer looks whether it is still wanted.
-const page = { options: null, picked: null, stream: null, turn: 0 };
+// `turn` counts what the page is to show: code that waited for an answer checks whether it is still wanted.
+const page = { options: null, picked: null, turn: 0 };
 
-/** An answer of the server, or an Error with the sentence it sent. */
+/** An answer of the server, or an Error with the sentence it sent and its status. */
 async function api(path, options) {
   let answer;
   try {
@@ -15,8 +15,9 @@ async function api(path, options) {
     throw new Error("The server cannot be reached.");
   }
   const value = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Error(sentence(value.error ?? `The server answered ${answer.status}.`));
-  return value;
+  if (answer.ok) return value;
+  const error = new Error(sentence(value.error ?? `The server answered ${answer.status}.`));
+  throw Object.assign(error, { status: answer.status });
 }
 
 const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
@@ -36,7 +37,6 @@ function only(part, title) {
 /** Back to the form, with a word on why. */
 function leave(why) {
   page.turn += 1;
-  page.stream?.close();
   history.replaceState(null, "", location.pathname);
   only("ask");
   form.querySelector("h1").focus({ preventScroll: true });
@@ -121,48 +121,60 @@ form.addEventListener("submit", async (event) => {
 
 // A job
 
-function follow(id, turn) {
+/** Resolves after so many milliseconds, or as soon as the page is shown or hidden. */
+function pause(time) {
+  return new Promise((resolve) => {
+    const timer = setTimeout(done, time);
+    function done() {
+      clearTimeout(timer);
+      document.removeEventListener("visibilitychange", done);
+      resolve();
+    }
+    document.addEventListener("visibilitychange", done);
+  });
+}
+
+/**
+ * Show how far a job is until it is over. The page asks again and again: a stream for every tab would take all of the
+ * few connections that a browser opens to one server. The server ends a job that nobody asks about.
+ */
+async function follow(id, turn) {
   only("live", "Waiting");
   for (const name of ["live-photo", "live-only"]) at(name).width = at(name).height = 0;
   at("live-title").focus({ preventScroll: true });
   at("cancel").onclick = () => api(`/api/jobs/${id}`, { method: "DELETE" }).catch((error) => complain(error.message));
-  const stream = new EventSource(`/api/jobs/${id}/events`);
-  page.stream = stream;
-  let quarter = -1;
-  let scene = null;
-  let lost = false;
-  const hear = async (job) => {
-    const share = job.expected ? Math.min(job.forwards / job.expected, 1) : 0;
-    if (job.state === "failed" || job.state === "cancelled") return leave(sentence(job.message));
-    if (job.state === "done") {
-      stream.close();
-      return show(id, turn);
+  const live = { turn, quarter: -1, scene: null, lost: false };
+  while (turn === page.turn) {
+    const { hidden } = document;
+    try {
+      const job = await api(`/api/jobs/${id}${hidden ? "?hidden" : ""}`);
+      if (turn !== page.turn) return;
+      if (job.state === "failed" || job.state === "cancelled") return leave(sentence(job.message));
+      if (job.state === "done") return await show(id, turn);
+      await update(id, job, live);
+      if (live.lost && turn === page.turn) complain("");
+      live.lost = false;
+    } catch (error) {
+      if (turn !== page.turn) return;
+      if (error.status < 500) return leave(error.message); // such as after a restart of the server
+      complain(`${error.message} Trying again.`);
+      live.lost = true;
     }
-    tell(job, share);
-    if (Math.floor(4 * share) !== quarter) {
-      quarter = Math.floor(4 * share);
-      at("spoken").textContent = `${at("live-title").textContent}. ${at("numbers").textContent}`;
-    }
-    if (!job.picture) return;
-    scene ??= api(`/api/jobs/${id}/picture`).then(whymask.Scene.load).catch((error) => {
-      scene = null; // the next message tries again
-      throw error;
-    });
-    const loaded = await scene;
-    if (turn === page.turn && stream.readyState !== EventSource.CLOSED) draw(loaded, job);
-  };
-  stream.onmessage = (event) => {
-    if (turn !== page.turn) return;
-    if (lost) complain("");
-    lost = false;
-    hear(JSON.parse(event.data)).catch((error) => turn === page.turn && complain(error.message));
-  };
-  stream.onerror = () => {
-    if (turn !== page.turn) return;
-    lost = true;
-    const closed = stream.readyState === EventSource.CLOSED; // else the browser tries again by itself
-    complain(`The connection to the server was lost. ${closed ? "Load this page again." : "Trying again."}`);
-  };
+    if (hidden === document.hidden) await pause(hidden ? 5000 : 250); // else the server has to know at once
+  }
+}
+
+/** Show what is new about a job. */
+async function update(id, job, live) {
+  const share = job.expected ? Math.min(job.forwards / job.expected, 1) : 0;
+  tell(job, share);
+  if (Math.floor(4 * share) !== live.quarter) {
+    live.quarter = Math.floor(4 * share);
+    at("spoken").textContent = `${at("live-title").textContent}. ${at("numbers").textContent}`;
+  }
+  if (!job.picture) return;
+  live.scene ??= await whymask.Scene.load(await api(`/api/jobs/${id}/picture`));
+  if (live.turn === page.turn) draw(live.scene, job);
 }
 
 function tell(job, share) {
@@ -210,17 +222,34 @@ async function show(id, turn) {
 async function listPast() {
   const past = await api("/api/results");
   at("history").hidden = !past.length;
-  at("past").replaceChildren(...past.map((entry) => whymask.el("li", {},
-    whymask.el("a", { href: `#${entry.id}` },
-      whymask.el("img", { src: entry.thumbnail, alt: "", loading: "lazy" }),
-      whymask.el("span", {}, entry.label), whymask.el("small", {}, `${entry.method}, ${entry.model}`),
-      entry.question ? whymask.el("small", {}, entry.question) : null))));
+  at("past").replaceChildren(...past.map(pastEntry));
+}
+
+function pastEntry(entry) {
+  const { el, isolated } = whymask;
+  const remove = el("button", { type: "button", "aria-label": `Delete the result ${entry.label}` }, "Delete");
+  remove.addEventListener("click", () => deletePast(entry).catch((error) => complain(error.message)));
+  return el("li", {},
+    el("a", { href: `#${entry.id}` },
+      el("img", { src: entry.thumbnail, alt: "", loading: "lazy" }),
+      isolated(entry.label), el("small", {}, isolated(`${entry.method}, ${entry.model}`)),
+      entry.question ? el("small", {}, isolated(entry.question)) : null),
+    remove);
+}
+
+async function deletePast(entry) {
+  if (!confirm(`Delete the result \u201c${entry.label}\u201d? It cannot be restored.`)) return;
+  await api(`/api/results/${entry.id}`, { method: "DELETE" });
+  at("spoken").textContent = "The result was deleted.";
+  if (location.hash === `#${entry.id}`) leave("");
+  await listPast();
+  const rest = at("past").querySelector("button") ?? form.querySelector("h1"); // the focus was on what is gone
+  rest.focus();
 }
 
 /** Show what the address names: a job under way, a past result, or the form. */
 async function route() {
   const turn = (page.turn += 1);
-  page.stream?.close();
   complain("");
   const id = location.hash.slice(1);
   if (!id) return only("ask");

@@ -11,7 +11,12 @@ whymask.el = function el(tag, attributes = {}, ...children) {
 
 whymask.two = (score) => (score === null ? "\u2013" : score.toFixed(2));
 whymask.signed = (value) => (value < -0.0005 ? "\u2212" : "+") + Math.abs(value).toFixed(3);
-whymask.quoted = (text) => `\u201c${text}\u201d`;
+/** A label, question or answer: text of any direction, which leaves the direction of what follows alone. */
+whymask.isolated = (text) => whymask.el("bdi", {}, text);
+whymask.quoted = (text) => whymask.isolated(`\u201c${text}\u201d`);
+/** A template with elements in it, as a list of texts and elements; and such a list as text. */
+whymask.words = (texts, ...values) => texts.flatMap((text, i) => [text, ...[values[i] ?? ""].flat()]);
+whymask.text = (words) => words.map((word) => word.textContent ?? word).join("");
 whymask.percent = (share) => `${(100 * share).toFixed(share > 0 && share < 0.0995 ? 1 : 0)} %`;
 
 /** A bar from 0 to 1, with a mark at the score of the whole image where that is given. */
@@ -47,7 +52,7 @@ whymask.scored = function scored(label) {
 };
 
 /** A key of a legend. */
-whymask.key = (name, text) => whymask.el("span", { class: `wm-key ${name}` }, text);
+whymask.key = (name, ...words) => whymask.el("span", { class: `wm-key ${name}` }, ...words);
 
 /** A plot below its legend. */
 whymask.plotted = function plotted(label, plot, keys) {

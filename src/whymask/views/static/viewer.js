@@ -44,7 +44,7 @@ whymask.tabs = function tabs(explanations, show) {
     const score = "score" in entry ? `${entry.kind} ${two(entry.score)}` : "";
     const note = entry.curves ? `insertion ${two(entry.curves.insertion_auc)}` : score;
     const button = el("button", { type: "button", role: "tab", id: `wm-tab-${number}`, "aria-controls": "wm-panel" },
-      el("span", {}, entry.name), el("small", {}, note));
+      el("bdi", {}, entry.name), el("small", {}, note));
     button.setAttribute("aria-selected", number === 0);
     button.tabIndex = number ? -1 : 0;
     button.addEventListener("click", () => choose(number, false));
@@ -157,17 +157,19 @@ whymask.View = class View {
   #build(extra) {
     const { el } = whymask;
     const { entry } = this;
-    this.photo = el("canvas", { class: "wm-canvas", role: "img", "aria-label": `The photo. ${this.#claim()}` });
+    this.photo = el("canvas", { class: "wm-canvas", role: "img", "aria-label": this.#alternative() });
     this.readout = el("p", { class: "wm-readout" }, this.#hint());
     this.only = whymask.scored("What is left when only the chosen regions are kept");
     this.rest = whymask.scored("What is left when the chosen regions are removed");
-    this.claim = el("p", {}, this.#claim());
+    this.claim = el("p", {}, ...this.#claim());
     const question = entry.provenance.question;
-    const heading = entry.kind === "repair" ? `${entry.given} \u2192 ${entry.answer}` : entry.target.label;
+    const { isolated, words } = whymask;
+    const heading = entry.kind === "repair" ? words`${isolated(entry.given)} \u2192 ${isolated(entry.answer)}`
+      : [isolated(entry.target.label)];
     this.children = [
       el("header", { class: "wm-head" },
-        question ? el("p", { class: "wm-question" }, question) : null,
-        el("h1", { tabindex: -1 }, heading),
+        question ? el("p", { class: "wm-question" }, isolated(question)) : null,
+        el("h1", { tabindex: -1 }, ...heading),
         this.claim, extra, this.masks.length > 1 ? this.#choices() : null),
       this.#stage(),
       this.#chart(),
@@ -195,38 +197,45 @@ whymask.View = class View {
     return stage;
   }
 
+  #alternative() {
+    return `The photo. ${whymask.text(this.#claim())}`;
+  }
+
+  /** What was found, as texts and elements. */
   #claim() {
     const { entry, chosen } = this;
-    const { two, percent, quoted } = whymask;
+    const { two, percent, quoted, words } = whymask;
     const area = percent(this.order.slice(0, this.t).reduce((sum, region) => sum + this.scene.areas[region], 0));
     const [score] = this.scores(this.t);
     const some = `${this.t} of ${entry.n} regions`;
     const sentences = [this.#answer()];
     if (entry.kind === "repair") {
-      const said = `${entry.answer === entry.given ? "still " : ""}says ${quoted(entry.answer)}`;
-      const wanted = `${quoted(entry.target.label)} scores ${two(score)}`;
+      const said = words`${entry.answer === entry.given ? "still " : ""}says ${quoted(entry.answer)}`;
+      const wanted = words`${quoted(entry.target.label)} scores ${two(score)}`;
       const empty = `and ${two(entry.blank_score)} on an empty image`;
-      sentences.push(`Shown only ${some}, ${area} of what it sees, it ${said}: ${wanted}, ${empty}.`);
-    } else if (score === null) sentences.push(`All ${entry.n} regions, most important first.`);
+      sentences.push(words`Shown only ${some}, ${area} of what it sees, it ${said}: ${wanted}, ${empty}.`);
+    } else if (score === null) sentences.push([`All ${entry.n} regions, most important first.`]);
     else {
       const first = this.t === 1 ? `The first of ${entry.n} regions` : `The first ${some}`;
       const keep = this.t === 1 ? "keeps" : "keep";
-      sentences.push(`${this.ordered ? first : some}, ${area} of what it sees, ${keep} ${two(score)}.`);
+      sentences.push([`${this.ordered ? first : some}, ${area} of what it sees, ${keep} ${two(score)}.`]);
     }
-    return [...sentences, ...(chosen === 0 ? entry.remarks : [])].join(" ");
+    const remarks = chosen === 0 ? entry.remarks.map((remark) => [whymask.isolated(remark)]) : [];
+    return [...sentences, ...remarks].flatMap((sentence, i) => [i ? " " : "", ...sentence]);
   }
 
   /** What the model says of the whole image. */
   #answer() {
     const { entry } = this;
-    const { two, quoted } = whymask;
+    const { two, quoted, words } = whymask;
     const { label } = entry.target;
-    if (label === "the score") return `The score of the whole image is ${two(entry.full_score)}.`;
+    if (label === "the score") return [`The score of the whole image is ${two(entry.full_score)}.`];
     const whole = `scores ${two(entry.full_score)} on the whole image.`;
-    const says = entry.kind === "repair" ? `${quoted(entry.given)} (${two(entry.given_score)})`
-      : entry.prediction === null ? "" : quoted(entry.prediction);
-    if (!says) return `${quoted(label)} ${whole}`;
-    return `The model says ${says}${entry.prediction === label ? `, which ${whole}` : `; ${quoted(label)} ${whole}`}`;
+    const says = entry.kind === "repair" ? words`${quoted(entry.given)} (${two(entry.given_score)})`
+      : entry.prediction === null ? null : quoted(entry.prediction);
+    if (!says) return words`${quoted(label)} ${whole}`;
+    const scores = entry.prediction === label ? `, which ${whole}` : words`; ${quoted(label)} ${whole}`;
+    return words`The model says ${says}${scores}`;
   }
 
   #hint() {
@@ -256,8 +265,8 @@ whymask.View = class View {
         this.chosen = number;
         buttons.forEach((one, i) => one.setAttribute("aria-pressed", i === number));
         this.#take(mask.regions, mask.regions.length);
-        this.claim.textContent = this.#claim();
-        this.photo.setAttribute("aria-label", `The photo. ${this.#claim()}`);
+        this.claim.replaceChildren(...this.#claim());
+        this.photo.setAttribute("aria-label", this.#alternative());
         this.step(this.t);
       });
       return button;
@@ -361,15 +370,15 @@ whymask.View = class View {
 
   /** How the wanted answer's score moves as the regions of a repair's ordering enter the empty image. */
   #prefixes() {
-    const { key, quoted } = whymask;
+    const { key, quoted, words } = whymask;
     const { scores, right, blank_score: blank, score, regions, full_score: full, target } = this.entry;
-    const wanted = quoted(target.label);
+    const wanted = () => quoted(target.label);
     const dotted = (size) => size > 0 && right[size - 1];
     const place = { size: regions.length, score, full, dotted };
-    const plot = new whymask.Sizes(`Score of ${wanted}`, [blank, ...scores], place);
+    const plot = new whymask.Sizes(`Score of ${wanted().textContent}`, [blank, ...scores], place);
     return whymask.plotted("Prefixes", plot, [
-      key("wm-key-insertion", `score of ${wanted}, by the number of regions kept`),
-      key("wm-key-right", `says ${wanted}`),
+      key("wm-key-insertion", ...words`score of ${wanted()}, by the number of regions kept`),
+      key("wm-key-right", "says ", wanted()),
       key("wm-key-chosen", `the mask, ${regions.length} of ${this.entry.n} regions`),
       key("wm-key-whole", "whole image"),
     ]);
