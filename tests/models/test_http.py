@@ -11,6 +11,7 @@ import whymask
 from whymask import WhymaskError
 from whymask.models.function import FunctionModel
 from whymask.models.http import HttpModel
+from whymask.models.remote import shown
 
 from models.serving import DROP, decode, fault_every, quadrant_probabilities, serving
 from models.tiny import QUADRANTS, lit
@@ -247,6 +248,35 @@ def test_secrets_are_sent_but_never_shown():
     for secret in ("hunter2", "tok-987654", "sk-header1"):
         assert not any(secret in text for text in public)
     assert f"{server.url}/score" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("http://host/score", "http://host/score"),
+        ("https://ann:SECRET@host:8000/score?key=SECRET#SECRET", "https://host:8000/score"),
+        ("http://SECRET@[::1]:80/score", "http://[::1]:80/score"),
+        ("http://ann:SEC@RET@host", "http://host"),
+        ("http://host/users/@me?key=SECRET", "http://host/users/@me"),
+        ("http://ann:SECRET/SECRET@host", "http://***"),
+        ("http://ann:SECRET?SECRET@host/score", "http://***"),
+        ("http://ann:SECRET#SECRET@host/score", "http://***"),
+        ("http://[bad?key=SECRET@SECRET", "http://***"),
+        ("http:/ann:SECRET@host/score", "http:/host/score"),
+        ("http:ann:SECRET@host/score", "http:host/score"),
+        ("ann:SECRET@host/score?key=SECRET", "host/score"),
+        ("ann:SECRET@http://host", "http://host"),
+        ("/data/me@lab/model.onnx", "/data/me@lab/model.onnx"),
+        ("folder/model.onnx", "folder/model.onnx"),
+        ("openai:qwen", "openai:qwen"),
+        ("", ""),
+        ("@", ""),
+        ("?\n#@\0\ud800", ""),
+    ],
+)
+def test_what_is_shown_of_a_url_holds_no_secret(text, left):
+    assert shown(text) == left
+    assert "SEC" not in left
 
 
 def test_fingerprints_tell_servers_and_preprocessing_apart():

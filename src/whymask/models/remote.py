@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import re
 import ssl
 import threading
 import weakref
@@ -91,6 +92,26 @@ def png(canvas: Canvas) -> str:
     return b64encode(file.getvalue()).decode()
 
 
+def shown(url: str) -> str:
+    """The URL without user, password, query and fragment, which may hold secrets.
+
+    Any text is accepted, and one without "@", "?" and "#" is returned unchanged. Where it is unclear which part is
+    the host (a password with an unescaped "/"), only the scheme is left.
+
+    >>> shown("https://ann:secret@host:8000/score?key=secret"), shown("http://ann:se/cret@host"), shown("timm:resnet18")
+    ('https://host:8000/score', 'http://***', 'timm:resnet18')
+    """
+    if not re.search("[@?#]", url):
+        return url
+    parts = re.match(r"(https?:/*|[a-z][a-z0-9+.-]*://|)([^/?#]*)([^?#]*)", url, re.IGNORECASE)
+    assert parts is not None  # every part may be empty
+    scheme, authority, path = parts.groups()
+    host = authority.rpartition("@")[2]
+    if not re.fullmatch(r"(\[[^][@]*\]|[^][:@\s]*)(:[0-9]*)?", host):
+        return f"{scheme}***"
+    return f"{scheme}{host}{path}"
+
+
 class Remote:
     """A URL that takes JSON by POST and answers with JSON.
 
@@ -113,7 +134,7 @@ class Remote:
         import httpx
 
         self.url = _address(url, path)
-        self.shown = str(self.url.copy_with(userinfo=b"", query=None, fragment=None))  # secrets live in the rest
+        self.shown = shown(str(self.url))
         self.timeout = _seconds(timeout)
         self.retries = whole("retries", retries, 0)
         self.retries_made = 0
