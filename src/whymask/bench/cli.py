@@ -36,7 +36,7 @@ def run(config: ConfigFile, out: Out = None, shard: Shard = None, ray: Ray = Non
 
     summary, out = _run(read_config(config), out, shard, ray, quiet)
     print(f"{summary} in {out}.")
-    _tell_failures(summary)
+    _report_problems(summary)
 
 
 @bench.command()
@@ -58,7 +58,7 @@ def ablate(
     print(f"{summary} in {out}.\n")
     if summary.done:
         print(overlaps([out]) if name == "overlap" else as_markdown(table([out], ABLATIONS[name].against)))
-    _tell_failures(summary)
+    _report_problems(summary)
 
 
 @bench.command("tail")
@@ -126,7 +126,10 @@ def _run(config: Config, out: Path | None, shard: str | None, ray: str | None, q
         raise typer.Exit(130) from None
 
 
-def _tell_failures(summary: Summary) -> None:
+def _report_problems(summary: Summary) -> None:
+    if summary.skipped:
+        lines = f"{summary.skipped} line{'s' if summary.skipped > 1 else ''} of earlier records"
+        print(f"whymask: {lines} could not be read; what was missing is computed again.", file=sys.stderr)
     for line in summary.failed[:10]:
         print(f"failed: {line}", file=sys.stderr)
     if len(summary.failed) > 10:

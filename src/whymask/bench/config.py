@@ -106,7 +106,7 @@ def read_config(path: str | Path) -> Config:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise WhymaskError(f"the configuration {file} cannot be read: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise WhymaskError(f"{file} is not TOML: {error}.") from None
     return config(table, name=file.stem)
 

@@ -31,6 +31,7 @@ class Summary:
     total: int = 0
     done: int = 0  # have a result, from this run or one before
     failed: list[str] = field(default_factory=list)  # "sample, method: error"
+    skipped: int = 0  # lines of earlier records that could not be read
 
     def __str__(self) -> str:
         failed = f", {len(self.failed)} failed" if self.failed else ""
@@ -69,6 +70,7 @@ def run(
                     _run_model(config, spec, workers, workers.plan(listed, photos, asked), shard, store, summary, quiet)
     finally:
         store.close()
+    summary.skipped = store.skipped
     return summary
 
 
