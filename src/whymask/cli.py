@@ -16,6 +16,7 @@ import typer
 from whymask import METHOD, __version__
 from whymask.bench.cli import bench
 from whymask.errors import WhymaskError
+from whymask.interrupts import INTERRUPTS, Terminated, exit_code, handle_sigterm
 from whymask.lists import Json, lists
 
 if TYPE_CHECKING:
@@ -49,15 +50,15 @@ def _options(
 
 
 def _interruptible(command: Callable[P, None]) -> Callable[P, None]:
-    """The command, which Ctrl-C ends with a sentence; it writes its files at its end, all or none."""
+    """The command, which Ctrl-C and SIGTERM end with a sentence; it writes its files at its end, all or none."""
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             command(*args, **kwargs)
-        except KeyboardInterrupt:
+        except INTERRUPTS as interrupt:
             print(f"whymask: {command.__name__} was interrupted; nothing was written.", file=sys.stderr)
-            raise typer.Exit(130) from None
+            raise typer.Exit(exit_code(interrupt)) from None
 
     return run
 
@@ -351,7 +352,10 @@ def _stability(frequency: dict[int, float], seeds: int, forwards: int, seconds: 
 def main() -> None:
     """Entry point: a mistake of the user's is one sentence on stderr and exit code 2."""
     try:
+        handle_sigterm()
         app()
+    except Terminated as interrupt:  # of a command that has nothing to say about it
+        raise SystemExit(exit_code(interrupt)) from None
     except WhymaskError as error:
         print(f"whymask: {error}", file=sys.stderr)
         raise SystemExit(2) from None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from whymask.errors import WhymaskError, unknown
+from whymask.interrupts import INTERRUPTS, exit_code
 
 if TYPE_CHECKING:
     from whymask.bench.config import Config
@@ -121,9 +122,9 @@ def _run(config: Config, out: Path | None, shard: str | None, ray: str | None, q
     wanted = config if out is None else replace(config, out=out)
     try:
         return run_config(wanted, shard=_shard(shard), ray=ray, quiet=quiet), wanted.out
-    except KeyboardInterrupt:
+    except INTERRUPTS as interrupt:
         print(f"whymask: stopped; the same command goes on from the records in {wanted.out}.", file=sys.stderr)
-        raise typer.Exit(130) from None
+        raise typer.Exit(exit_code(interrupt)) from None
 
 
 def _report_problems(summary: Summary) -> None:
