@@ -31,7 +31,7 @@ def run(config: ConfigFile, out: Out = None, shard: Shard = None, ray: Ray = Non
     """Run every model, split, method and seed of a configuration; what has a record already is not run again.
 
     A run that was stopped goes on with the same command. Exit code 1: some samples failed; they are tried again when
-    the command is given again.
+    the command is given again. Exit code 3: the head of the Ray cluster was lost.
     """
     from whymask.bench.config import read_config
 
@@ -117,11 +117,15 @@ def _write(text: str, out: Path | None) -> None:
 
 
 def _run(config: Config, out: Path | None, shard: str | None, ray: str | None, quiet: bool) -> tuple[Summary, Path]:
+    from whymask.bench.cluster import LostHeadError
     from whymask.bench.runner import run as run_config
 
     wanted = config if out is None else replace(config, out=out)
     try:
         return run_config(wanted, shard=_shard(shard), ray=ray, quiet=quiet), wanted.out
+    except LostHeadError as error:
+        print(f"whymask: {error} The same command goes on from the records in {wanted.out}.", file=sys.stderr)
+        raise typer.Exit(3) from None
     except INTERRUPTS as interrupt:
         print(f"whymask: stopped; the same command goes on from the records in {wanted.out}.", file=sys.stderr)
         raise typer.Exit(exit_code(interrupt)) from None
