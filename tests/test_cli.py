@@ -305,7 +305,7 @@ def test_mistakes_of_views(tmp_path, monkeypatch, arguments, words):
     assert len(answer.stderr.splitlines()) == 1
 
 
-MODEL = "http://127.0.0.1:9/"  # nobody asks it anything
+MODEL = "http://ann:secret@127.0.0.1:9/?key=secret"  # nobody asks it anything
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -315,7 +315,7 @@ def test_serve_and_interrupt(tmp_path, number, code):
         told = process.stdout.readline()
         url = told.split()[1]
         with urlopen(f"{url}/api/options") as answer:
-            assert json.load(answer)["models"] == [MODEL]
+            assert json.load(answer)["models"] == ["http://127.0.0.1:9/"]
         process.send_signal(number)
         _, stderr = process.communicate(timeout=60)
     assert process.returncode == code

@@ -242,6 +242,7 @@ def serve(
     from functools import partial
 
     from whymask.models import MODELS, find, load
+    from whymask.redact import public
     from whymask.serve import serve as run
 
     options = _values("--model-option", model_option or []) | ({} if device is None else {"device": device})
@@ -252,10 +253,13 @@ def serve(
     for name, entry in entries.items():
         if not entry.installed:
             raise WhymaskError(f"{name} needs more packages: {entry.install}.")
+    shown = {name: public(name) for name in entries}
+    if len({*shown.values()}) < len(shown):
+        raise WhymaskError("two models differ only in the user, password or query of their URL: serve one of them.")
     run(
-        {name: partial(load, name, **options) for name in names},
+        {shown[name]: partial(load, name, **options) for name in entries},
         out,
-        abilities={name: entry.can for name, entry in entries.items()},
+        abilities={shown[name]: entry.can for name, entry in entries.items()},
         host=host,
         port=port,
         allow_hosts=allow_host or (),
@@ -332,7 +336,7 @@ def _values(flag: str, pairs: list[str]) -> dict[str, Any]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
-            raise WhymaskError(f"{flag} takes NAME=VALUE, not {pair!r}.")
+            raise WhymaskError(f"{flag} takes NAME=VALUE.")
         try:
             options[name.strip().replace("-", "_")] = json.loads(value)
         except json.JSONDecodeError:
@@ -357,5 +361,7 @@ def main() -> None:
     except Terminated as interrupt:  # of a command that has nothing to say about it
         raise SystemExit(exit_code(interrupt)) from None
     except WhymaskError as error:
-        print(f"whymask: {error}", file=sys.stderr)
+        from whymask.redact import redacted
+
+        print(f"whymask: {redacted(str(error))}", file=sys.stderr)
         raise SystemExit(2) from None

@@ -24,6 +24,7 @@ from filelock import FileLock, Timeout
 
 from whymask.errors import WhymaskError
 from whymask.files import atomic, sync_folder, writable
+from whymask.redact import public
 
 Record = dict[str, Any]
 
@@ -223,5 +224,6 @@ def _difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
         if old != new:
             if isinstance(old, Mapping) and isinstance(new, Mapping):
                 return f"{name} {_difference(old, new)}"
-            return f"{name} ({old!r}, now {new!r})"
+            known, now = public({name: old}), public({name: new})
+            return f"{name} ({known[name]!r}, now {now[name]!r})" if name in known and name in now else name
     raise AssertionError("they are the same")
