@@ -214,7 +214,7 @@ def _replayed(explanation: Any, path: Path) -> Any:
         if name not in MODELS:  # a file from elsewhere must not make us load, or send the image to, what it names
             raise WhymaskError(f"{name!r} is not a model of this package; whymask.replay does it with your model.")
         model = load(name)
-        if model.fingerprint != explanation.provenance["model_fingerprint"]:
+        if model.fingerprint != explanation.provenance.get("model_fingerprint"):
             raise WhymaskError(f"{model.name} has other weights now.")
         return explanation.with_curves(replay(explanation, model))
     except WhymaskError as error:

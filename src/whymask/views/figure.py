@@ -40,17 +40,24 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def small_text(make: Callable[P, R]) -> Callable[P, R]:
-    """Figures are as wide as a page, so their text is as small as a caption's."""
+def styled(style: dict[Any, Any]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Figures with these settings of matplotlib, in which a text such as "$5 or $6" is no formula."""
 
-    @wraps(make)
-    def styled(*args: P.args, **kwargs: P.kwargs) -> R:
-        from matplotlib import rc_context
+    def decorate(make: Callable[P, R]) -> Callable[P, R]:
+        @wraps(make)
+        def made(*args: P.args, **kwargs: P.kwargs) -> R:
+            from matplotlib import rc_context
 
-        with rc_context({"font.size": 7.5, "axes.titlesize": 7.5, "axes.linewidth": 0.6, "lines.linewidth": 1.3}):
-            return make(*args, **kwargs)
+            with rc_context({"text.parse_math": False, **style}):
+                return make(*args, **kwargs)
 
-    return styled
+        return made
+
+    return decorate
+
+
+# Figures are as wide as a page, so their text is as small as a caption's.
+small_text = styled({"font.size": 7.5, "axes.titlesize": 7.5, "axes.linewidth": 0.6, "lines.linewidth": 1.3})
 
 
 @small_text

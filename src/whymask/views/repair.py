@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whymask.views.figure import EVIDENCE, LINES, WIDTH, bare, common_scene, fixed_scales, halo, small_text
+from whymask.views.figure import EVIDENCE, LINES, WIDTH, bare, common_scene, fixed_scales, halo, small_text, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 HIGHEST, LOWEST = 1.4, 0.6  # height / width of an image's panel
 
 
+@styled({})
 def repair_figure(repair: Repair) -> Figure:
     """The original with its answer and probability, and the image with only the kept regions and its answer.
 
