@@ -201,7 +201,8 @@ def test_mistakes_are_one_sentence_and_exit_code_2(tmp_path, monkeypatch, argume
 
 
 @lite
-def test_an_interrupt_leaves_no_file_and_no_traceback(tmp_path):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupt_leaves_no_file_and_no_traceback(tmp_path, number, code):
     command = [sys.executable, "-m", "whymask", "explain", CAMERA, "--method", "greedy", "--out", str(tmp_path / "out")]
     # A suite that runs in the background of a shell ignores interrupts, and so would what it starts.
     heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
@@ -210,11 +211,11 @@ def test_an_interrupt_leaves_no_file_and_no_traceback(tmp_path):
         while not (tmp_path / "out").exists() and process.poll() is None:
             time.sleep(0.1)
         while process.poll() is None:  # again where a library that was loading swallowed it
-            process.send_signal(signal.SIGINT)
+            process.send_signal(number)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(10)
         stderr = process.stderr.read()
-    assert process.returncode == 130
+    assert process.returncode == code
     assert stderr == "whymask: explain was interrupted; nothing was written.\n"
     assert list((tmp_path / "out").iterdir()) == []
 
@@ -304,18 +305,20 @@ def test_mistakes_of_views(tmp_path, monkeypatch, arguments, words):
     assert len(answer.stderr.splitlines()) == 1
 
 
-MODEL = "http://127.0.0.1:9/"  # nobody asks it anything
+MODEL = "http://ann:secret@127.0.0.1:9/?key=secret"  # nobody asks it anything
 
 
-def test_serve_and_interrupt(tmp_path):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_serve_and_interrupt(tmp_path, number, code):
     command = [sys.executable, "-m", "whymask", "serve", "--model", MODEL, "--port", "0", "--out", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         told = process.stdout.readline()
         url = told.split()[1]
         with urlopen(f"{url}/api/options") as answer:
-            assert json.load(answer)["models"] == [MODEL]
-        process.send_signal(signal.SIGINT)
+            assert json.load(answer)["models"] == ["http://127.0.0.1:9/"]
+        process.send_signal(number)
         _, stderr = process.communicate(timeout=60)
+    assert process.returncode == code
     assert told == f"Serving {url} (Ctrl-C ends it).\n"
     assert url.startswith("http://127.0.0.1:")
     assert "Traceback" not in stderr

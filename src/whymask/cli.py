@@ -16,6 +16,7 @@ import typer
 from whymask import METHOD, __version__
 from whymask.bench.cli import bench
 from whymask.errors import WhymaskError
+from whymask.interrupts import INTERRUPTS, Terminated, exit_code, handle_sigterm
 from whymask.lists import Json, lists
 
 if TYPE_CHECKING:
@@ -49,15 +50,15 @@ def _options(
 
 
 def _interruptible(command: Callable[P, None]) -> Callable[P, None]:
-    """The command, which Ctrl-C ends with a sentence; it writes its files at its end, all or none."""
+    """The command, which Ctrl-C and SIGTERM end with a sentence; it writes its files at its end, all or none."""
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             command(*args, **kwargs)
-        except KeyboardInterrupt:
+        except INTERRUPTS as interrupt:
             print(f"whymask: {command.__name__} was interrupted; nothing was written.", file=sys.stderr)
-            raise typer.Exit(130) from None
+            raise typer.Exit(exit_code(interrupt)) from None
 
     return run
 
@@ -213,7 +214,7 @@ def _replayed(explanation: Any, path: Path) -> Any:
         if name not in MODELS:  # a file from elsewhere must not make us load, or send the image to, what it names
             raise WhymaskError(f"{name!r} is not a model of this package; whymask.replay does it with your model.")
         model = load(name)
-        if model.fingerprint != explanation.provenance["model_fingerprint"]:
+        if model.fingerprint != explanation.provenance.get("model_fingerprint"):
             raise WhymaskError(f"{model.name} has other weights now.")
         return explanation.with_curves(replay(explanation, model))
     except WhymaskError as error:
@@ -241,6 +242,7 @@ def serve(
     from functools import partial
 
     from whymask.models import MODELS, find, load
+    from whymask.redact import public
     from whymask.serve import serve as run
 
     options = _values("--model-option", model_option or []) | ({} if device is None else {"device": device})
@@ -251,10 +253,13 @@ def serve(
     for name, entry in entries.items():
         if not entry.installed:
             raise WhymaskError(f"{name} needs more packages: {entry.install}.")
+    shown = {name: public(name) for name in entries}
+    if len({*shown.values()}) < len(shown):
+        raise WhymaskError("two models differ only in the user, password or query of their URL: serve one of them.")
     run(
-        {name: partial(load, name, **options) for name in names},
+        {shown[name]: partial(load, name, **options) for name in entries},
         out,
-        abilities={name: entry.can for name, entry in entries.items()},
+        abilities={shown[name]: entry.can for name, entry in entries.items()},
         host=host,
         port=port,
         allow_hosts=allow_host or (),
@@ -337,7 +342,7 @@ def _values(flag: str, pairs: list[str]) -> dict[str, Any]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
-            raise WhymaskError(f"{flag} takes NAME=VALUE, not {pair!r}.")
+            raise WhymaskError(f"{flag} takes NAME=VALUE.")
         try:
             options[name.strip().replace("-", "_")] = json.loads(value)
         except json.JSONDecodeError:
@@ -357,7 +362,12 @@ def _stability(frequency: dict[int, float], seeds: int, forwards: int, seconds: 
 def main() -> None:
     """Entry point: a mistake of the user's is one sentence on stderr and exit code 2."""
     try:
+        handle_sigterm()
         app()
+    except Terminated as interrupt:  # of a command that has nothing to say about it
+        raise SystemExit(exit_code(interrupt)) from None
     except WhymaskError as error:
-        print(f"whymask: {error}", file=sys.stderr)
+        from whymask.redact import redacted
+
+        print(f"whymask: {redacted(str(error))}", file=sys.stderr)
         raise SystemExit(2) from None

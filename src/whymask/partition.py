@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, sqrt
 from os import PathLike
+from os.path import isfile
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any, TypeAlias
@@ -96,7 +97,7 @@ def partition(
 
 def check_regions(regions: str) -> None:
     """Refuse a text that divides no image, before there is one."""
-    if not re.fullmatch(r"slico(:[1-9]\d*)?|grid(:[1-9]\d*(x[1-9]\d*)?)?", regions) and not Path(regions).is_file():
+    if not re.fullmatch(r"slico(:[1-9]\d*)?|grid(:[1-9]\d*(x[1-9]\d*)?)?", regions) and not isfile(regions):
         raise WhymaskError(f"regions is 'slico:64', 'grid:8x8' or the path of a label map, not {regions!r}.")
 
 

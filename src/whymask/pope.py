@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from os.path import isfile
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -60,7 +61,7 @@ def read_questions(path: str | Path) -> list[Question]:
         raise unknown(
             f"question file in {file.parent}:", file.name, (f.name for f in file.parent.glob("*.json"))
         ) from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise WhymaskError(f"the question file {file} cannot be read: {error}.") from None
     if not any(line.strip() for line in lines):
         raise WhymaskError(f"the question file {file} is empty.")
@@ -70,7 +71,7 @@ def read_questions(path: str | Path) -> list[Question]:
 def _question(line: str, where: str, number: int) -> Question:
     try:
         entry = json.loads(line)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         raise WhymaskError(f"{where} is not JSON; POPE's files hold one object a line.") from None
     fields = ("image", "text", "label")
     missing = [name for name in fields if not isinstance(entry, dict) or not isinstance(entry.get(name), str)]
@@ -101,7 +102,7 @@ def find_images(questions: Iterable[Question], folder: str | Path) -> dict[str, 
     if not where.is_dir():
         such = f" that holds {next(iter(names))}" if names else ""
         raise WhymaskError(f"there is no image folder {where}; pass the one{such}.")
-    missing = [name for name in names if not (where / name).is_file()]
+    missing = [name for name in names if not isfile(where / name)]
     if missing:
         raise WhymaskError(
             f"the image folder {where} lacks {len(missing)} of {len(names)} images, such as {missing[0]}."
@@ -185,5 +186,5 @@ def _instances(file: Path) -> dict[str, list[str]]:
         for annotation in data["annotations"]:
             found[annotation["image_id"]].add(names[annotation["category_id"]])
         return {image["file_name"]: sorted(found[image["id"]]) for image in data["images"]}
-    except (json.JSONDecodeError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise WhymaskError(f"{file} is not COCO's instances file: {type(error).__name__} {error}.") from None

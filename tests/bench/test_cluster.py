@@ -1,5 +1,7 @@
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -7,6 +9,8 @@ from collections import Counter, deque
 
 import pytest
 
+from whymask import WhymaskError
+from whymask.bench import cluster
 from whymask.bench.cluster import _again
 from whymask.bench.config import config
 from whymask.bench.manifest import Sample
@@ -77,6 +81,86 @@ def test_a_killed_worker_changes_nothing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run(config({**given, "out": str(tmp_path / "alone")}), quiet=True)
     assert results(tmp_path / "run") == results(tmp_path / "alone")
+
+
+# Prints which process is its head, and waits for it, and for what else Ray has started, less than usual.
+BEHEADED = """
+import os
+import sys
+import ray
+from whymask.bench import cluster
+from whymask.cli import main
+
+ray.init("local", num_cpus=1, include_dashboard=False, log_to_driver=False, logging_level="error")
+node = ray._private.worker._global_node
+print(node.all_processes["gcs_server"][0].process.pid, flush=True)
+cluster.EVERY, cluster.PATIENCE = 0.2, 1.0
+try:
+    main()
+except SystemExit as end:
+    sys.stderr.flush()
+    node.kill_all_processes(check_alive=False, allow_graceful=False)
+    os._exit(end.code)
+"""
+
+
+@pytest.mark.skipif(optional("ray") is None, reason="ray is not installed")
+def test_a_lost_head_is_reported_with_its_own_exit_code(place):
+    slow = [{"id": f"{place}/toy.py:load", "name": "toy", "options": {"pause": 0.05}}]
+    file = toml(place / "bench.toml", table(place, models=slow, methods=["greedy"]))
+    words = ["bench", "run", str(file), "--ray", "auto", "--quiet"]
+    process = subprocess.Popen([sys.executable, "-c", BEHEADED, *words], stdout=-1, stderr=-1, text=True, cwd=place)
+    head = int(process.stdout.readline())
+    while process.poll() is None and not lines_so_far(place / "run"):
+        time.sleep(0.01)
+    os.kill(head, signal.SIGKILL)
+    code, out, err = finish(process)
+    assert (code, out) == (3, "")
+    assert re.fullmatch(
+        r"whymask: the head of the Ray cluster, [\w.:]+, was lost\. "
+        rf"The same command goes on from the records in {place}/run\.",
+        err.splitlines()[0],
+    )
+    assert 0 < len(lines(place / "run")) < 14
+
+
+class RefusingRay:
+    """A Ray whose head answers and does not let this process in."""
+
+    __version__ = "9.9"
+
+    class exceptions:  # noqa: N801
+        RayError = type("RayError", (Exception,), {})
+
+    def is_initialized(self):
+        return False
+
+    def init(self, *_, **__):
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (ConnectionError, "Failed to connect to Ray cluster"),
+        (RefusingRay.exceptions.RayError, "The token cannot be read."),
+        (RuntimeError, "Version mismatch:\n  9.8"),
+    ],
+)
+def test_a_ray_that_refuses_is_not_called_missing(monkeypatch, kind, text):
+    ray = RefusingRay()
+    ray.error = kind(text)
+    monkeypatch.setattr(cluster, "optional", lambda name: ray)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+        with pytest.raises(WhymaskError) as caught, cluster.connected(address):
+            pass
+    assert str(caught.value) == (
+        f"cannot connect to the Ray at {address!r}: {' '.join(text.split()).rstrip('.')}. It must be of version 9.9, "
+        "and where it asks for a token, RAY_AUTH_TOKEN must hold it."
+    )
+    with pytest.raises(WhymaskError, match="there is no Ray at"), cluster.connected(address):
+        pass
 
 
 def test_a_sample_that_costs_workers_is_given_up(tmp_path):

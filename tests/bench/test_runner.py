@@ -221,6 +221,23 @@ def test_killed_twenty_times_none_is_lost_and_none_doubled(place):
     assert results(place / "killed") == results(place / "whole")
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_in_the_middle_of_a_run(place, number, code):
+    photos(place, 30)
+    slow = [{"id": f"{place}/toy.py:load", "name": "toy", "options": {"pause": 0.01}}]
+    given = table(place, models=slow, seeds=[0])
+    heard = lambda: signal.signal(number, signal.SIG_DFL)  # noqa: E731 what runs in the background ignores interrupts
+    process = start("run", toml(place / "bench.toml", given), "--quiet", preexec_fn=heard)
+    while process.poll() is None and not lines_so_far(place / "run"):
+        time.sleep(0.005)
+    process.send_signal(number)
+    stopped = f"whymask: stopped; the same command goes on from the records in {place}/run.\n"
+    assert finish(process) == (code, "", stopped)
+    assert 0 < len(lines(place / "run")) < 60  # all of them whole
+    assert not list(place.rglob("*.part"))
+    assert run(config(given), quiet=True).done == 60
+
+
 def test_two_runners_share_a_folder(place):
     photos(place, 12)
     slow = [{"id": f"{place}/toy.py:load", "name": "toy", "options": {"pause": 0.01}}]

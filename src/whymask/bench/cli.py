@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from whymask.errors import WhymaskError, unknown
+from whymask.interrupts import INTERRUPTS, exit_code
 
 if TYPE_CHECKING:
     from whymask.bench.config import Config
@@ -30,13 +31,13 @@ def run(config: ConfigFile, out: Out = None, shard: Shard = None, ray: Ray = Non
     """Run every model, split, method and seed of a configuration; what has a record already is not run again.
 
     A run that was stopped goes on with the same command. Exit code 1: some samples failed; they are tried again when
-    the command is given again.
+    the command is given again. Exit code 3: the head of the Ray cluster was lost.
     """
     from whymask.bench.config import read_config
 
     summary, out = _run(read_config(config), out, shard, ray, quiet)
     print(f"{summary} in {out}.")
-    _tell_failures(summary)
+    _report_problems(summary)
 
 
 @bench.command()
@@ -58,7 +59,7 @@ def ablate(
     print(f"{summary} in {out}.\n")
     if summary.done:
         print(overlaps([out]) if name == "overlap" else as_markdown(table([out], ABLATIONS[name].against)))
-    _tell_failures(summary)
+    _report_problems(summary)
 
 
 @bench.command("tail")
@@ -116,17 +117,24 @@ def _write(text: str, out: Path | None) -> None:
 
 
 def _run(config: Config, out: Path | None, shard: str | None, ray: str | None, quiet: bool) -> tuple[Summary, Path]:
+    from whymask.bench.cluster import LostHeadError
     from whymask.bench.runner import run as run_config
 
     wanted = config if out is None else replace(config, out=out)
     try:
         return run_config(wanted, shard=_shard(shard), ray=ray, quiet=quiet), wanted.out
-    except KeyboardInterrupt:
+    except LostHeadError as error:
+        print(f"whymask: {error} The same command goes on from the records in {wanted.out}.", file=sys.stderr)
+        raise typer.Exit(3) from None
+    except INTERRUPTS as interrupt:
         print(f"whymask: stopped; the same command goes on from the records in {wanted.out}.", file=sys.stderr)
-        raise typer.Exit(130) from None
+        raise typer.Exit(exit_code(interrupt)) from None
 
 
-def _tell_failures(summary: Summary) -> None:
+def _report_problems(summary: Summary) -> None:
+    if summary.skipped:
+        lines = f"{summary.skipped} line{'s' if summary.skipped > 1 else ''} of earlier records"
+        print(f"whymask: {lines} could not be read; what was missing is computed again.", file=sys.stderr)
     for line in summary.failed[:10]:
         print(f"failed: {line}", file=sys.stderr)
     if len(summary.failed) > 10:

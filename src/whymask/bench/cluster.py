@@ -12,7 +12,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from signal import SIGTERM, getsignal, signal
 from socket import create_connection
+from time import monotonic, sleep
 from typing import Any
 
 from whymask.bench.config import ModelSpec
@@ -25,6 +27,12 @@ from whymask.models import Model
 from whymask.models.packages import optional
 
 TRIES = 2  # workers that a sample alone may cost
+EVERY = 5.0  # seconds between two looks at the head
+PATIENCE = 30.0  # seconds it may be away; after 60, Ray ends this process without a word of ours
+
+
+class LostHeadError(WhymaskError):
+    """The head of the cluster is gone."""
 
 
 @contextmanager
@@ -36,17 +44,55 @@ def connected(address: str) -> Iterator[None]:
     if ray.is_initialized():  # by the caller, who will end it
         yield
         return
-    host, _, port = address.rpartition("//")[2].rpartition(":")
+    if address.rpartition(":")[2].isdecimal():  # Ray itself would try for minutes
+        try:
+            _reach(address.rpartition("//")[2])
+        except (OSError, OverflowError) as error:
+            raise WhymaskError(f"there is no Ray at {address!r}: {error}.") from None
+    handler = getsignal(SIGTERM)
     try:
-        if port.isdecimal():  # Ray itself would try for minutes
-            create_connection((host, int(port)), timeout=10).close()
         ray.init(None if address == "auto" else address, log_to_driver=False, logging_level="error")
-    except (OSError, ValueError) as error:
-        raise WhymaskError(f"there is no Ray at {address!r}: {str(error).splitlines()[0]}.") from None
+    except (OSError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
+        told = " ".join(str(error).split()).rstrip(".")
+        raise WhymaskError(
+            f"cannot connect to the Ray at {address!r}: {told}. It must be of version {ray.__version__}, and where it "
+            "asks for a token, RAY_AUTH_TOKEN must hold it."
+        ) from None
     try:
+        if callable(handler) and handler is not getsignal(SIGTERM):  # Ray's own exits without a word
+            signal(SIGTERM, handler)
         yield
     finally:
         ray.shutdown()
+
+
+def _reach(address: str) -> None:
+    host, _, port = address.rpartition(":")
+    create_connection((host.strip("[]"), int(port)), timeout=10).close()
+
+
+class Head:
+    """The head of the cluster, which this process cannot go on without."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.seen = self.looked = monotonic()
+
+    def check(self, *, wait: bool = False) -> None:
+        """Look now and then whether it still answers, or wait until it does; an error when it has been away too long.
+
+        Ray itself says nothing about it: calls hang, until it ends the process.
+        """
+        while wait or monotonic() - self.looked > EVERY:
+            self.looked = monotonic()
+            try:
+                _reach(self.address)
+            except OSError:
+                if self.looked - self.seen > PATIENCE:
+                    raise LostHeadError(f"the head of the Ray cluster, {self.address}, was lost.") from None
+                sleep(min(1.0, PATIENCE / 10))
+            else:
+                self.seen, wait = self.looked, False
 
 
 @dataclass
@@ -68,6 +114,7 @@ class Workers:
         self.slots = int(ray.cluster_resources().get(kind, 0))
         if not self.slots:
             raise WhymaskError(f"{self.name} needs a {kind}, and this Ray has none.")
+        self.head = Head(ray.get_runtime_context().gcs_address)
         load = partial(_load, load=worker.load, folder=Path.cwd(), threads=1 if kind == "CPU" else None)
         actor = ray.remote(**{f"num_{kind.lower()}s": 1})(Worker)
         self._start = partial(actor.remote, worker.config, worker.spec, load)
@@ -88,7 +135,7 @@ class Workers:
         actor = self._start()
         self.idle.append(actor)
         try:
-            planned: Plan = self._told(actor.plan.remote(listed, photos, asked))
+            planned: Plan = self._told(self._first([actor.plan.remote(listed, photos, asked)]))
         except self.ray.exceptions.RayActorError:
             raise self._died_early() from None
         return planned
@@ -102,7 +149,7 @@ class Workers:
             self._hand_out(waiting, store)
             if not waiting and not self._at_work():
                 return
-            (told,), _ = self.ray.wait(list(self.jobs), num_returns=1)
+            told = self._first([*self.jobs])
             job = self.jobs[told]
             try:
                 if job.work is not None:
@@ -125,8 +172,17 @@ class Workers:
 
     def _add(self) -> None:
         """One more actor; it gets work once it has its model, so that none waits for room in the cluster."""
+        self.head.check(wait=True)
         actor = self._start()
         self.jobs[actor.ready.remote()] = Job(actor)
+
+    def _first(self, references: list[Any]) -> Any:
+        """The first of them that has something to say."""
+        while True:
+            self.head.check()
+            ready, _ = self.ray.wait(references, num_returns=1, timeout=EVERY)
+            if ready:
+                return ready[0]
 
     def _at_work(self) -> bool:
         return any(job.work for job in self.jobs.values())

@@ -20,6 +20,7 @@ from whymask.imaging import Resize
 from whymask.masking import fill_canvas
 from whymask.partition import check_regions
 from whymask.pope import Sampling
+from whymask.redact import public, secrets_in
 from whymask.search import Recipe
 
 EMPHASES = {"ins": "insertion_auc", "high": "high", "repair": "repaired"}
@@ -33,6 +34,16 @@ class ModelSpec:
     id: str
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Id and options for files and pages: without secrets."""
+        return {"id": public(self.id), **public(self.options)}
+
+    @property
+    def secrets(self) -> set[str]:
+        """What errors of the model must not show."""
+        return secrets_in([self.id, self.options])
 
 
 @dataclass(frozen=True)
@@ -106,7 +117,7 @@ def read_config(path: str | Path) -> Config:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise WhymaskError(f"the configuration {file} cannot be read: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise WhymaskError(f"{file} is not TOML: {error}.") from None
     return config(table, name=file.stem)
 
@@ -158,7 +169,7 @@ class Reader:
 
     def __init__(self, table: Any, where: str, kind: type) -> None:
         if not isinstance(table, Mapping):
-            raise WhymaskError(f"{where} must be a table, not {table!r}.")
+            raise WhymaskError(f"{where} must be a table{_number(table)}.")
         names = {*kind.__dataclass_fields__, *MORE.get(kind, ())} - LESS.get(kind, set())  # type: ignore[attr-defined]
         for key in table:
             if key not in names:
@@ -171,7 +182,7 @@ class Reader:
         if value is ...:
             raise WhymaskError(f"{self.where} needs {name!r}.")
         if value is not default and not isinstance(value, str):
-            raise WhymaskError(f"{name} in {self.where} must be text, not {value!r}.")
+            raise WhymaskError(f"{name} in {self.where} must be text{_number(value)}.")
         return value
 
     def one_of(self, name: str, default: Any, known: Any) -> Any:
@@ -203,8 +214,13 @@ class Reader:
         """A table, if it is there."""
         value = self.values.get(name)
         if value is not None and not isinstance(value, Mapping):
-            raise WhymaskError(f"{name} in {self.where} must be a table, not {value!r}.")
+            raise WhymaskError(f"{name} in {self.where} must be a table{_number(value)}.")
         return value
+
+
+def _number(value: Any) -> str:
+    """The number that was given instead; texts and lists are not repeated, as they may hold secrets."""
+    return f", not {value!r}" if isinstance(value, int | float) else ""
 
 
 MORE: dict[type, set[str]] = {Config: {"seeds"}, MethodSpec: {"method", "params"}}
@@ -213,9 +229,9 @@ LESS: dict[type, set[str]] = {MethodSpec: {"recipe"}, SplitSpec: {"name"}}
 
 def _model(entry: Any) -> ModelSpec:
     if isinstance(entry, str):
-        return ModelSpec(entry, entry)
+        return ModelSpec(entry, public(entry))
     given = Reader(entry, "an entry of models", ModelSpec)
-    return ModelSpec(given.text("id"), given.text("name", given.text("id")), given.table("options") or {})
+    return ModelSpec(given.text("id"), public(given.text("name", given.text("id"))), given.table("options") or {})
 
 
 def _method(entry: Any, seeds: tuple[int, ...]) -> MethodSpec:

@@ -31,7 +31,7 @@ class Sample:
         """Tells samples apart by content: image, target, question and mask; None without one of the files."""
         try:
             files = [_content(name) for name in (self.image, self.mask) if name is not None]
-        except OSError:
+        except (OSError, ValueError):  # a name that no file can have is a ValueError
             return None
         told = json.dumps([files[0], self.target, self.question, *files[1:]])
         return hashlib.sha256(told.encode()).hexdigest()[:16]
@@ -50,7 +50,7 @@ def read_manifest(path: str | Path) -> list[Sample]:
         lines = file.read_text(encoding="utf-8").splitlines()
     except OSError as error:
         raise WhymaskError(f"the manifest {file} cannot be read: {error.strerror}.") from None
-    except UnicodeDecodeError:
+    except ValueError:
         raise WhymaskError(f"the manifest {file} is not a text file.") from None
     samples = [_sample(line, f"line {n} of {file}", file.parent) for n, line in enumerate(lines, 1) if line.strip()]
     if not samples:
@@ -84,7 +84,7 @@ def write_manifest(path: Path, samples: Iterable[Sample]) -> Path:
 def _sample(line: str, where: str, folder: Path) -> Sample:
     try:
         entry = json.loads(line)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         raise WhymaskError(f"{where} is not JSON; a manifest has one object a line.") from None
     if not isinstance(entry, dict) or not isinstance(entry.get("image"), str):
         raise WhymaskError(f"{where} names no 'image'.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from os.path import isfile
 from pathlib import Path
 from typing import Any
 
@@ -85,12 +86,13 @@ def _instances(file: Path, folder: Path) -> Iterator[tuple[Path, list[Any]]]:
         shapes: dict[Any, list[Any]] = {image["id"]: [] for image in data["images"]}
         for annotation in data["annotations"]:
             outline = annotation["segmentation"]
-            shapes[annotation["image_id"]] += [_decoded(outline)] if isinstance(outline, dict) else outline
-        names = {image["id"]: image["file_name"] for image in data["images"]}
-    except (json.JSONDecodeError, KeyError, TypeError) as error:
+            drawn = [_decoded(outline)] if isinstance(outline, dict) else map(_polygon, outline)
+            shapes[annotation["image_id"]].extend(drawn)
+        names = {image["id"]: Path(image["file_name"]) for image in data["images"]}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise WhymaskError(f"{file} is not COCO's instances file: {type(error).__name__} {error}.") from None
     for number, name in names.items():
-        photo = next((place / name for place in (folder / "images", folder) if (place / name).is_file()), None)
+        photo = next((place / name for place in (folder / "images", folder) if isfile(place / name)), None)
         if photo is not None:
             yield photo, shapes[number]
 
@@ -111,6 +113,13 @@ def _decoded(rle: dict[str, Any]) -> Bools:
     return from_coco_rle(rle)
 
 
+def _polygon(points: list[float]) -> list[float]:
+    pairs = np.array(points, dtype=float).reshape(-1, 2)
+    if not np.isfinite(pairs).all():
+        raise ValueError("a polygon with a point that is not finite")
+    return [float(value) for value in pairs.ravel()]
+
+
 def _drawn(shapes: list[Any], size: tuple[int, int]) -> Bools:
     """All shapes on a canvas of (width, height), as (height, width)."""
     canvas = Image.new("1", size)
@@ -119,5 +128,8 @@ def _drawn(shapes: list[Any], size: tuple[int, int]) -> Bools:
             if len(shape) >= 6:
                 ImageDraw.Draw(canvas).polygon(shape, fill=1)
         else:
-            canvas.paste(1, mask=Image.fromarray(shape))
+            outline = Image.fromarray(shape)
+            if outline.size != size:
+                raise WhymaskError(f"a mask of {outline.size} pixels outlines an object of a photo of {size}.")
+            canvas.paste(1, mask=outline)
     return np.asarray(canvas)

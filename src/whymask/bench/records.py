@@ -1,8 +1,9 @@
 """The records of a run: one JSON line per sample, method and seed, only ever appended.
 
 Every process writes a file of its own, so two of them cannot mix their lines, and a line that a killed process left
-half-written stays the last of its file, where reading drops it. What the numbers depend on besides the sample and the
-seed, a row's settings, stands in rows/HASH.json; the lines name that hash.
+half-written stays the last of its file, where reading drops it. Any other line that is not a record is skipped: it
+costs its own result, which the next run computes again. What the numbers depend on besides the sample and the seed, a
+row's settings, stands in rows/HASH.json; the lines name that hash.
 """
 
 from __future__ import annotations
@@ -15,15 +16,23 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from operator import index
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from filelock import FileLock, Timeout
 
 from whymask.errors import WhymaskError
-from whymask.files import atomic, writable
+from whymask.files import atomic, sync_folder, writable
+from whymask.redact import public
 
 Record = dict[str, Any]
+
+LONGEST = 2**24  # bytes of a line; the record of a thousand regions has about ten thousand
+LARGEST = 2**63  # no number of a record is larger
+TEXTS = ("key", "row", "sample", "error", "label", "given", "mistake")
+LISTS = ("order", "mask")
+OPTIONAL = ("mistake", "removed", "kept")  # may be null
 
 
 @dataclass(frozen=True)
@@ -67,6 +76,7 @@ class Store:
         self.rows: dict[str, Row] = {}
         self.records: dict[str, Record] = {}  # results by key
         self.errors: dict[str, Record] = {}  # failures by key, where there is no result
+        self.skipped = 0  # lines that are no records
         self._read: dict[Path, int] = {}  # how much of each file is known
         self._file: int | None = None
         self.refresh()
@@ -75,17 +85,24 @@ class Store:
         """Read what was written since."""
         for file in sorted((self.folder / "rows").glob("*.json")):
             if file.stem not in self.rows:
-                stored = _json(file.read_bytes(), file)
-                self.rows[file.stem] = Row(**{**stored, "place": tuple(stored["place"])})
+                self.rows[file.stem] = _row(file)
         for file in sorted(self.folder.glob("records-*.jsonl")):
-            start = self._read.get(file, 0)
-            with file.open("rb") as opened:
-                opened.seek(start)
-                new = opened.read()
-            whole = new[: new.rfind(b"\n") + 1]  # what follows is half a line
-            self._read[file] = start + len(whole)
-            for line in whole.splitlines():
-                self._know(_json(line, file))
+            if file.is_file():
+                try:
+                    self._read_on(file)
+                except OSError as error:
+                    raise WhymaskError(f"{file} cannot be read: {error.strerror}.") from None
+
+    def _read_on(self, file: Path) -> None:
+        with file.open("rb") as opened:
+            opened.seek(self._read.get(file, 0))
+            while line := _whole_line(opened):
+                self._read[file] = opened.tell()
+                record = _record(line)
+                if record is not None:
+                    self._know(record)
+                elif line.strip():
+                    self.skipped += 1
 
     def declare(self, rows: list[Row]) -> None:
         """Name the rows that will be written; one that is there with other settings is not mixed with it."""
@@ -109,6 +126,7 @@ class Store:
             if self._file is None:
                 name = f"records-{os.getpid()}-{secrets.token_hex(4)}.jsonl"
                 self._file = os.open(self.folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+                sync_folder(self.folder)
             while data:
                 data = data[os.write(self._file, data) :]
             os.fsync(self._file)
@@ -124,7 +142,7 @@ class Store:
 
     @contextmanager
     def claim(self, name: str, wait: bool) -> Iterator[bool]:
-        """Keep other processes off a piece of work; False where one of them has it. Its end, however, frees it."""
+        """Keep other processes off a piece of work; False where one of them has it. A claim ends with its process."""
         folder = self.folder / "locks"
         writable(folder)
         lock = FileLock(folder / f"{name}.lock", blocking=wait)
@@ -155,11 +173,48 @@ class Store:
             self.errors[key] = record
 
 
-def _json(data: bytes, file: Path) -> Any:
+def _whole_line(opened: IO[bytes]) -> bytes:
+    """The next line, cut off where it is too long; nothing where its end has not been written."""
+    line = rest = opened.readline(LONGEST)
+    while rest and not rest.endswith(b"\n"):
+        rest = opened.readline(LONGEST)
+    return line if rest else b""
+
+
+def _record(line: bytes) -> Record | None:
+    """The record of a line, where it has the form of one."""
     try:
-        return json.loads(data)
-    except json.JSONDecodeError:
-        raise WhymaskError(f"{file} is damaged; take it out of the folder to compute its results again.") from None
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict) or not {"key", "row", "sample", "seed"} <= found.keys():
+        return None
+    complete = "error" in found or {"mec", "seconds"} <= found.keys()
+    return found if complete and all(_fits(name, value) for name, value in found.items()) else None
+
+
+def _fits(name: str, value: Any) -> bool:
+    """Whether a record can have this value under this name: a text, a list of regions, or else a finite number."""
+    if value is None:
+        return name in OPTIONAL
+    if name in TEXTS:
+        return isinstance(value, str)
+    if name in LISTS:
+        return isinstance(value, list) and all(type(region) is int for region in value)
+    return isinstance(value, int | float) and abs(value) < LARGEST
+
+
+def _row(file: Path) -> Row:
+    """The row of a file, whose name is its hash."""
+    try:
+        stored = json.loads(file.read_bytes())
+        row = Row(**{**stored, "place": tuple(map(index, stored["place"]))})
+        texts = (*row.names, row.emphasis, row.returns, row.needs)
+        if row.hash == file.stem and isinstance(row.settings, dict) and all(isinstance(text, str) for text in texts):
+            return row
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        pass
+    raise WhymaskError(f"{file} is damaged; remove it and repeat the 'whymask bench run', which writes it again.")
 
 
 def _difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
@@ -169,5 +224,6 @@ def _difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
         if old != new:
             if isinstance(old, Mapping) and isinstance(new, Mapping):
                 return f"{name} {_difference(old, new)}"
-            return f"{name} ({old!r}, now {new!r})"
+            known, now = public({name: old}), public({name: new})
+            return f"{name} ({known[name]!r}, now {now[name]!r})" if name in known and name in now else name
     raise AssertionError("they are the same")

@@ -99,7 +99,8 @@ def as_json(table: Table) -> str:
         }
         for line in table.lines
     ]
-    return json.dumps({"records": table.hash, "against": table.against, "rows": rows}, indent=2)
+    about = {"records": table.hash, "against": table.against, "skipped": table.skipped}
+    return json.dumps({**about, "rows": rows}, indent=2)
 
 
 FORMATS: Mapping[str, Callable[..., str]] = {"md": as_markdown, "latex": as_latex, "csv": as_csv, "json": as_json}
@@ -188,6 +189,11 @@ def notes(table: Table) -> list[str]:
     failed = sum(line.failed for line in table.lines)
     if failed:
         told.append(f"{failed} results failed and are in no mean.")
+    if table.skipped:
+        told.append(
+            f"Skipped lines of the records: {table.skipped} (damaged, or the file of their row is missing); the same "
+            "'whymask bench run' restores them."
+        )
     return [*told, f"Records {table.hash}."]
 
 

@@ -22,6 +22,7 @@ from whymask.bench.records import Row, Store
 from whymask.bench.worker import Plan, Work, Worker, load_model
 from whymask.files import writable
 from whymask.models import Model
+from whymask.redact import redacted_errors
 
 
 @dataclass
@@ -31,6 +32,7 @@ class Summary:
     total: int = 0
     done: int = 0  # have a result, from this run or one before
     failed: list[str] = field(default_factory=list)  # "sample, method: error"
+    skipped: int = 0  # lines of earlier records that could not be read
 
     def __str__(self) -> str:
         failed = f", {len(self.failed)} failed" if self.failed else ""
@@ -65,10 +67,12 @@ def run(
         with nullcontext() if ray is None else connected(ray):
             for spec in config.models:
                 worker = Worker(config, spec, load)
-                with nullcontext(worker) if ray is None else Workers(worker) as workers:
+                made = nullcontext(worker) if ray is None else Workers(worker)
+                with redacted_errors(spec.secrets), made as workers:
                     _run_model(config, spec, workers, workers.plan(listed, photos, asked), shard, store, summary, quiet)
     finally:
         store.close()
+    summary.skipped = store.skipped
     return summary
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -90,10 +91,13 @@ def build(
 
 
 def remembered(folder: Path, about: Any, find: Callable[[], Any], keep: Callable[[], bool] = lambda: True) -> Any:
-    """What a model answered, kept (if it shall be) in a folder under the name of all it depends on."""
+    """Pairs of what a model was asked and answered, kept (if `keep`) in a folder under a hash of all it depends on."""
     file = folder / f"{digest(about)}.json"
     if file.is_file():
-        return json.loads(file.read_text(encoding="utf-8"))
+        with suppress(OSError, ValueError, RecursionError):  # a damaged file is made again
+            found = json.loads(file.read_bytes())
+            if isinstance(found, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in found):
+                return found
     found = find()
     if keep():
         with atomic(file) as out:

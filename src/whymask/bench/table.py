@@ -90,6 +90,7 @@ class Table:
     lines: list[Line]
     against: str | None
     hash: str  # of every number in it, times and memory apart
+    skipped: int  # lines of records that are in no number
 
     @property
     def blocks(self) -> list[list[Line]]:
@@ -108,7 +109,8 @@ def table(runs: Sequence[str | Path], against: str | None = None, methods: Seque
         against: a method that all others of its model and split are compared with on the same samples.
         methods: only these rows, and the one they are compared with.
     """
-    lines = collect(runs)
+    found = read(runs)
+    lines = found.lines
     known = {line.row.method for line in lines}
     wanted = [*methods, *([against] if against else [])]
     for name in wanted:
@@ -117,7 +119,7 @@ def table(runs: Sequence[str | Path], against: str | None = None, methods: Seque
     if methods:
         lines = [line for line in lines if line.row.method in wanted]
     hashed = digest(sorted((line.row.hash, line.samples, _told(line)) for line in lines))
-    made = Table(lines, against, hashed)
+    made = Table(lines, against, hashed, found.skipped)
     for block in made.blocks:
         other = next((line for line in block if line.row.method == against), None)
         _fill(block, other)
@@ -131,28 +133,42 @@ class Found:
     rows: dict[str, Row]  # by hash
     records: dict[str, Record]  # results by key
     errors: list[Record]  # failures of samples that have no result, one each
+    skipped: int  # lines that are damaged, or belong to no row
+
+    @property
+    def lines(self) -> list[Line]:
+        """The rows in their configurations' order, without intervals."""
+        by_row: dict[str, list[Record]] = {name: [] for name in self.rows}
+        for record in self.records.values():
+            by_row[record["row"]].append(record)
+        failed = Counter(record["row"] for record in self.errors)
+        return [_line(row, by_row[row.hash], failed[row.hash]) for row in self.rows.values()]
 
 
 def read(runs: Sequence[str | Path]) -> Found:
     """What several runs, or the shards of one, hold together."""
-    found = Found({}, {}, [])
+    rows: dict[str, Row] = {}
+    records: dict[str, Record] = {}
     errors: dict[tuple[Any, ...], Record] = {}  # keys change with an image that was missing or broken
+    skipped = 0
     for folder in map(Path, runs):
         if not (folder / "rows").is_dir():
             raise WhymaskError(f"{folder} holds no records; name the folder of a 'whymask bench run'.")
         store = Store(folder)
         for row in sorted(store.rows.values(), key=lambda row: row.place):
-            twin = next((r for r in found.rows.values() if r.names == row.names and r.hash != row.hash), None)
+            twin = next((r for r in rows.values() if r.names == row.names and r.hash != row.hash), None)
             if twin:
                 raise WhymaskError(f"two runs have a row {row.method!r} ({row.model}, {row.split}) that differs.")
-            found.rows.setdefault(row.hash, row)
-        found.records.update(store.records)
+            rows.setdefault(row.hash, row)
+        records |= store.records
         errors |= {_place(record): record for record in store.errors.values()}
-    if not found.records:
+        skipped += store.skipped
+    known = {key: record for key, record in records.items() if record["row"] in rows}
+    if not known:
         raise WhymaskError("there is no result yet.")
-    there = {_place(record) for record in found.records.values()}
-    found.errors.extend(record for place, record in errors.items() if place not in there)
-    return found
+    there = {_place(record) for record in known.values()}
+    failures = [record for place, record in errors.items() if place not in there and record["row"] in rows]
+    return Found(rows, known, failures, skipped + len(records) - len(known))
 
 
 def _place(record: Record) -> tuple[Any, ...]:
@@ -161,12 +177,7 @@ def _place(record: Record) -> tuple[Any, ...]:
 
 def collect(runs: Sequence[str | Path]) -> list[Line]:
     """The rows of runs in their configurations' order, without intervals."""
-    found = read(runs)
-    by_row: dict[str, list[Record]] = {name: [] for name in found.rows}
-    for record in found.records.values():
-        by_row[record["row"]].append(record)
-    failed = Counter(record["row"] for record in found.errors)
-    return [_line(row, by_row[row.hash], failed[row.hash]) for row in found.rows.values()]
+    return read(runs).lines
 
 
 def _line(row: Row, records: list[Record], failed: int) -> Line:

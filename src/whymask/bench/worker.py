@@ -20,6 +20,7 @@ from whymask.case import Case, versions
 from whymask.errors import WhymaskError
 from whymask.models import Model, load
 from whymask.objective import Bools
+from whymask.redact import public, redacted
 from whymask.search import Recipe
 from whymask.search.recipes import plain
 
@@ -64,7 +65,7 @@ def load_model(spec: ModelSpec) -> Model:
     except WhymaskError:
         raise
     except Exception as error:
-        raise WhymaskError(f"the model {spec.id} cannot be loaded: {type(error).__name__}: {error}.") from error
+        raise WhymaskError(f"the model {public(spec.id)} cannot be loaded: {type(error).__name__}: {error}.") from error
 
 
 class Worker:
@@ -123,6 +124,7 @@ class Worker:
 
     def compute(self, work: Work, missing: Collection[str]) -> Iterator[Record]:
         """Bind the samples once, then run every method and seed whose key is missing."""
+        secrets = self.spec.secrets
         bound: dict[str, Case | Exception] = {}
         objects: dict[str, Bools] = {}
 
@@ -147,7 +149,7 @@ class Worker:
                     about = {"key": keys[sample.id], "row": row.hash, "sample": sample.id, "seed": seed}
                     if isinstance(outcome, Exception):
                         kind = "" if isinstance(outcome, WhymaskError) else f"{type(outcome).__name__}: "
-                        yield {**about, "error": f"{kind}{outcome}"}
+                        yield {**about, "error": redacted(f"{kind}{outcome}", secrets)}
                         continue
                     there, shown = bound[sample.id], objects.get(sample.id)
                     if isinstance(there, Case) and shown is not None:
@@ -160,7 +162,7 @@ class Worker:
         parameters = recipe.method.parameters | dict(recipe.params)
         settings = {
             "schema": SCHEMA,
-            "model": {"id": spec.id, **spec.options, **model.settings, "fingerprint": model.fingerprint},
+            "model": {**spec.settings, **model.settings, "fingerprint": model.fingerprint},
             "method": recipe.name,
             "parameters": {name: plain(value) for name, value in parameters.items()},
             "budget": config.budget,

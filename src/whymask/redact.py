@@ -1,0 +1,99 @@
+"""Keeps secrets out of files, messages and pages.
+
+Secret are the user, password, query and fragment of a URL, options with a name such as headers or api_key, and the
+environment's variables with such names.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from whymask.errors import WhymaskError
+from whymask.models.remote import shown
+
+NAME = re.compile(r"headers?|cookies?|auth|authorization|credentials?|.*(key|token|secret|password)", re.IGNORECASE)
+URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s'\"<>]+|https?:[^\s'\"<>]+", re.IGNORECASE)
+SHORTEST = 4  # characters; what is shorter would be found everywhere in a text
+SHORTEST_VARIABLE = 8  # characters; a variable named like a secret often holds none
+
+
+def public(value: Any) -> Any:
+    """The value without secrets: what is named like one is left out of mappings, URLs are shortened."""
+    if isinstance(value, Mapping):
+        hidden = {*_environment()}
+        return {
+            name: public(entry)
+            for name, entry in value.items()
+            if not NAME.fullmatch(str(name)) and not (isinstance(entry, str) and entry in hidden)
+        }
+    if isinstance(value, list | tuple):
+        return [public(entry) for entry in value]
+    if isinstance(value, str):
+        return shown(value) if URL.match(value) else redacted(value)
+    return value
+
+
+def secrets_in(value: Any) -> set[str]:
+    """The texts in a value, and in the environment, that nobody else may see."""
+    return {text for text in [*_environment(), *_secrets(value)] if len(text) >= SHORTEST}
+
+
+def redacted(text: str, secrets: Iterable[str] = ()) -> str:
+    """The text with *** for each of the secrets and with shortened URLs."""
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return URL.sub(lambda url: shown(url[0]), text)
+
+
+@contextmanager
+def redacted_errors(secrets: Iterable[str]) -> Iterator[None]:
+    """Errors whose text holds a secret are raised as a `WhymaskError` without it."""
+    try:
+        yield
+    except Exception as error:
+        text = redacted(str(error), secrets)
+        if text == str(error):
+            raise
+        kind = type(error)
+        raise (kind(text) if isinstance(error, WhymaskError) else WhymaskError(f"{kind.__name__}: {text}")) from None
+
+
+def _environment() -> list[str]:
+    return [text for name, text in os.environ.items() if NAME.fullmatch(name) and len(text) >= SHORTEST_VARIABLE]
+
+
+def _secrets(value: Any, named: bool = False) -> Iterator[str]:
+    """Those of a value; all its texts where its name is that of a secret."""
+    if isinstance(value, Mapping):
+        for name, entry in value.items():
+            yield from _secrets(entry, named or NAME.fullmatch(str(name)) is not None)
+    elif isinstance(value, list | tuple):
+        for entry in value:
+            yield from _secrets(entry, named)
+    elif isinstance(value, str):
+        if named:
+            yield value
+            yield from value.split()  # Bearer TOKEN
+        for url in [value] if URL.match(value) else URL.findall(value):
+            yield from _url(url)
+
+
+def _url(url: str) -> Iterator[str]:
+    """Password and query of a URL, as they are written and as they are meant."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return
+    user = parts.netloc.rpartition("@")[0]
+    password = user.partition(":")[2]
+    for text in (password, parts.query, parts.fragment):
+        yield from (text, unquote(text))
+    yield b64encode(unquote(user).encode()).decode()
+    yield from (value for pair in parts.query.split("&") for value in pair.split("=")[1:])
+    yield from (value for _, value in parse_qsl(parts.query))
