@@ -242,9 +242,17 @@ def test_no_probability_and_rounding_are_allowed(logprobs, score):
 
 
 def test_a_key_and_a_password_in_the_url_are_an_error():
-    with pytest.raises(WhymaskError, match="api_key or OPENAI_API_KEY"):
+    with pytest.raises(WhymaskError, match=r"for a chat server, api_key\): pass only one"):
         OpenAIChatModel("tiny-vlm", base_url="http://ann:hunter2secret@localhost/v1", api_key=KEY)
-    OpenAIChatModel("tiny-vlm", base_url="http://ann:hunter2secret@localhost/v1")
+
+
+def test_the_key_of_the_environment_is_not_sent_to_a_server_that_has_a_password(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with serving(answer) as server:
+        url = f"{server.url.replace('http://', 'http://ann:hunter2secret@')}/v1"
+        OpenAIChatModel("tiny-vlm", base_url=url).bind(lit(0), question=QUESTION)
+        assert KEY not in str(server.headers[-1])
+        assert server.headers[-1]["Authorization"].startswith("Basic ")
 
 
 def test_after_the_last_retry_the_error_names_the_url():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from functools import partial
 from math import exp
@@ -53,7 +54,7 @@ class OpenAIChatModel(Served):
         Args:
             model: its name on the server.
             base_url: up to the version, such as http://localhost:8000/v1.
-            api_key: by default the environment's OPENAI_API_KEY; "" sends none, as for a base_url with a password.
+            api_key: by default the environment's OPENAI_API_KEY, unless base_url has a user and password; "" sends none.
             max_side: larger images are reduced to this many pixels on their longer side.
             timeout: seconds one try may take, from connecting to the last byte of the answer.
             retries: further tries after a lost connection, a timeout or a status 429, 500, 502, 503 or 504.
@@ -63,7 +64,9 @@ class OpenAIChatModel(Served):
         """
         if floor is not None and not 0 <= floor <= 1:
             raise WhymaskError(f"floor must lie in [0, 1], not {floor!r}.")
-        key = (os.environ.get("OPENAI_API_KEY", "") if api_key is None else api_key).strip()
+        if api_key is None:  # what is in the URL was given for this server, what is in the environment was not
+            api_key = "" if re.match(r"\w+://[^/?#]*@", base_url) else os.environ.get("OPENAI_API_KEY", "")
+        key = api_key.strip()
         self.remote = Remote(
             base_url,
             "/chat/completions",

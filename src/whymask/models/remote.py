@@ -151,8 +151,8 @@ class Remote:
                 raise WhymaskError(f"the value of the header {name!r} holds characters that no header can carry.")
         if self.url.userinfo and "authorization" in map(str.lower, headers):
             raise WhymaskError(
-                "the user and password in the URL would replace the Authorization header (for a chat server, api_key "
-                "or OPENAI_API_KEY): pass only one of them."
+                "the user and password in the URL would replace the Authorization header (for a chat server, api_key): "
+                "pass only one of them."
             )
         self._secrets = _secrets(self.url, headers)
         self._slots = asyncio.Semaphore(concurrency)
