@@ -155,12 +155,13 @@ def test_no_secret_in_what_explain_cannot_do(tmp_path):
         assert found_in(told) == []
 
 
-def test_no_secret_in_results_of_explain(tmp_path):
+@pytest.mark.parametrize("userinfo", [f"{USER}:{TOKEN}@", ""])  # a password or a key: both would be an error
+def test_no_secret_in_results_of_explain(tmp_path, userinfo):
     photos(tmp_path, 1)
     words = ["--question", "Is it?", "--method", "random-k", "--k", "2", "--regions", "grid:2x2", "--json"]
     with serving(answer) as server:
-        url = f"{server.url.replace('//', f'//{USER}:{TOKEN}@')}/v1?key={TOKEN}"
-        words += ["--model-option", f"base_url={url}", "--model-option", f"api_key={KEY}"]
+        url = f"{server.url.replace('//', f'//{userinfo}')}/v1?key={TOKEN}"
+        words += ["--model-option", f"base_url={url}", "--model-option", f"api_key={'' if userinfo else KEY}"]
         code, told = whymask("explain", tmp_path / "0.png", "--model", "openai:mine", *words, cwd=tmp_path)
     assert code == 0, told
     with np.load(tmp_path / "whymask-out" / "0-random-k.npz") as stored:

@@ -54,7 +54,7 @@ class OpenAIChatModel(Served):
         Args:
             model: its name on the server.
             base_url: up to the version, such as http://localhost:8000/v1.
-            api_key: by default the environment's OPENAI_API_KEY, unless base_url has a user and password; "" sends none.
+            api_key: by default the environment's OPENAI_API_KEY, unless base_url has a password; "" sends none.
             max_side: larger images are reduced to this many pixels on their longer side.
             timeout: seconds one try may take, from connecting to the last byte of the answer.
             retries: further tries after a lost connection, a timeout or a status 429, 500, 502, 503 or 504.

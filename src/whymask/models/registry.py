@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 from whymask.errors import WhymaskError, unknown
 from whymask.models.base import Model
 from whymask.models.packages import optional
+from whymask.redact import public
 
 Ability = Literal["gradients", "class", "clip", "question"]
 """Has gradients; tells classes apart; is a CLIP of transformers; answers questions."""
@@ -104,7 +105,7 @@ def load(name: str, **options: Any) -> Model:
         model: Model = getattr(import_module(entry.module), entry.loader)(argument, **options)
     except TypeError as error:
         if "argument" in str(error):  # an option this family does not have, or one it needs
-            raise WhymaskError(f"{name}: {str(error).split(') ')[-1].removeprefix('load() ')}.") from None
+            raise WhymaskError(f"{public(name)}: {str(error).split(') ')[-1].removeprefix('load() ')}.") from None
         raise
     return model
 
