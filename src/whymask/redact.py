@@ -15,12 +15,31 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from whymask.errors import WhymaskError
-from whymask.models.remote import shown
 
 NAME = re.compile(r"headers?|cookies?|auth|authorization|credentials?|.*(key|token|secret|password)", re.IGNORECASE)
 URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s'\"<>]+|https?:[^\s'\"<>]+", re.IGNORECASE)
 SHORTEST = 4  # characters; what is shorter would be found everywhere in a text
 SHORTEST_VARIABLE = 8  # characters; a variable named like a secret often holds none
+
+
+def shown(url: str) -> str:
+    """The URL without user, password, query and fragment, which may hold secrets.
+
+    Any text is accepted, and one without "@", "?" and "#" is returned unchanged. Where it is unclear which part is
+    the host (a password with an unescaped "/"), only the scheme is left.
+
+    >>> shown("https://ann:secret@host:8000/score?key=secret"), shown("http://ann:se/cret@host"), shown("timm:resnet18")
+    ('https://host:8000/score', 'http://***', 'timm:resnet18')
+    """
+    if not re.search("[@?#]", url):
+        return url
+    parts = re.match(r"(https?:/*|[a-z][a-z0-9+.-]*://|)([^/?#]*)([^?#]*)", url, re.IGNORECASE)
+    assert parts is not None  # every part may be empty
+    scheme, authority, path = parts.groups()
+    host = authority.rpartition("@")[2]
+    if not re.fullmatch(r"(\[[^][@]*\]|[^][:@\s]*)(:[0-9]*)?", host):
+        return f"{scheme}***"
+    return f"{scheme}{host}{path}"
 
 
 def public(value: Any) -> Any:

@@ -18,7 +18,8 @@ import whymask
 from whymask import WhymaskError
 from whymask.models.function import FunctionModel
 from whymask.models.http import HttpModel
-from whymask.models.remote import LARGEST_REPLY, shown
+from whymask.models.remote import LARGEST_REPLY
+from whymask.redact import shown
 
 from models.serving import DROP, decode, fault_every, quadrant_probabilities, serving
 from models.tiny import QUADRANTS, lit

@@ -63,7 +63,7 @@ def test_an_option_the_family_does_not_have():
 
 
 def test_an_error_about_options_shows_no_secret():
-    with pytest.raises(WhymaskError, match="^http://host/score: .*no_such_option") as caught:
+    with pytest.raises(WhymaskError, match=r"^http://host/score: .*no_such_option") as caught:
         whymask.load("http://ann:hunter2@host/score?key=sk-123456", no_such_option=1)
     assert "hunter2" not in str(caught.value)
     assert "sk-123456" not in str(caught.value)

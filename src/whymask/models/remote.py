@@ -26,6 +26,7 @@ from whymask.masking import Fill, fill_canvas
 from whymask.models.base import Target
 from whymask.models.classifier import PixelBound
 from whymask.models.packages import optional
+from whymask.redact import shown
 
 if TYPE_CHECKING:
     import httpx
@@ -96,26 +97,6 @@ def png(canvas: Canvas) -> str:
     file = BytesIO()
     Image.fromarray(canvas).save(file, "PNG", compress_level=1)  # a third of the default's time, a tenth larger
     return b64encode(file.getvalue()).decode()
-
-
-def shown(url: str) -> str:
-    """The URL without user, password, query and fragment, which may hold secrets.
-
-    Any text is accepted, and one without "@", "?" and "#" is returned unchanged. Where it is unclear which part is
-    the host (a password with an unescaped "/"), only the scheme is left.
-
-    >>> shown("https://ann:secret@host:8000/score?key=secret"), shown("http://ann:se/cret@host"), shown("timm:resnet18")
-    ('https://host:8000/score', 'http://***', 'timm:resnet18')
-    """
-    if not re.search("[@?#]", url):
-        return url
-    parts = re.match(r"(https?:/*|[a-z][a-z0-9+.-]*://|)([^/?#]*)([^?#]*)", url, re.IGNORECASE)
-    assert parts is not None  # every part may be empty
-    scheme, authority, path = parts.groups()
-    host = authority.rpartition("@")[2]
-    if not re.fullmatch(r"(\[[^][@]*\]|[^][:@\s]*)(:[0-9]*)?", host):
-        return f"{scheme}***"
-    return f"{scheme}{host}{path}"
 
 
 class Remote:
