@@ -29,7 +29,7 @@ def from_checkpoint(kind: Any, checkpoint: str, **options: Any) -> Any:
     """`kind.from_pretrained`, its long errors as one sentence."""
     try:
         return kind.from_pretrained(checkpoint, trust_remote_code=False, **options)
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, ImportError) as error:  # before 5.19 image processors need torchvision
         reason = str(error).strip().splitlines()[0]
         raise WhymaskError(f"cannot load {checkpoint!r} with transformers: {reason}") from None
 
