@@ -9,7 +9,7 @@ from PIL import Image, ImageFile, ImageOps, PngImagePlugin, TiffImagePlugin
 from whymask import WhymaskError
 from whymask.imaging import CentreCrop, load_image, see_labels
 
-from hostile.images import bombs
+from hostile.images import bombs, segment
 
 HOSTILE = dict(bombs())
 GRADIENT = np.dstack([np.tile(np.arange(64, dtype=np.uint8) * 4, (48, 1))] * 3)
@@ -177,6 +177,49 @@ def test_every_orientation_is_applied_as_by_pillow(kind, orientation):
     np.testing.assert_array_equal(np.asarray(load_image(content)), np.asarray(expected))
 
 
+def xmp_jpeg(xmp):
+    jpeg = encoded(Image.fromarray(GRADIENT[:, :40]), "JPEG")
+    return jpeg[:2] + segment(0xE1, b"http://ns.adobe.com/xap/1.0/\0" + xmp) + jpeg[2:]
+
+
+def texts_png(*texts):
+    info = PngImagePlugin.PngInfo()
+    for name, text in texts:
+        (info.add_itxt if name.startswith("XML") else info.add_text)(name, text, zip=not name.startswith("XML"))
+    return encoded(Image.fromarray(GRADIENT[:, :40]), "PNG", pnginfo=info)
+
+
+def exif_bytes(kind, order=">"):
+    """EXIF whose orientation, 6, is a SHORT (3) or a LONG (4)."""
+    value = struct.pack(f"{order}HH", 6, 0) if kind == 3 else struct.pack(f"{order}L", 6)
+    entry = struct.pack(f"{order}HHL", 0x0112, kind, 1) + value
+    return (b"MM\0*" if order == ">" else b"II*\0") + struct.pack(f"{order}LH", 8, 1) + entry + bytes(4)
+
+
+def test_orientation_is_found_wherever_pillow_finds_it():
+    xmp = b'<rdf:Description tiff:Orientation="6"/>'
+    raw = "\nexif\n      26\n" + (b"Exif\0\0" + exif_bytes(3)).hex() + "\n"
+    picture = Image.fromarray(GRADIENT[:, :40])
+    files = [
+        xmp_jpeg(xmp),
+        xmp_jpeg(b"<tiff:Orientation>8</tiff:Orientation>"),
+        texts_png(("XML:com.adobe.xmp", xmp.decode())),
+        texts_png(("Raw profile type exif", raw)),
+        encoded(picture, "WEBP", lossless=True, xmp=xmp),
+        *(encoded(picture, "JPEG", exif=b"Exif\0\0" + exif_bytes(kind, order)) for kind in (3, 4) for order in "<>"),
+    ]
+    for content in files:
+        expected = ImageOps.exif_transpose(Image.open(io.BytesIO(content))).convert("RGB")
+        assert expected.size == (48, 40)
+        np.testing.assert_array_equal(np.asarray(load_image(content)), np.asarray(expected))
+
+
+def test_what_follows_a_jpeg_without_an_end_is_left_out():
+    jpeg = encoded(Image.fromarray(GRADIENT), "JPEG")
+    cut = load_image(jpeg[:-2] + b"\xff\xe1\xff\xffmore")
+    np.testing.assert_array_equal(np.asarray(cut), np.asarray(load_image(jpeg)))
+
+
 @pytest.mark.parametrize("options", [{}, {"progressive": True}, {"subsampling": 0, "restart_marker_blocks": 2}])
 @pytest.mark.parametrize("mode", ["L", "RGB", "CMYK"])
 def test_a_jpeg_is_decoded_as_by_pillow(mode, options):
@@ -215,3 +258,12 @@ def test_metadata_never_reaches_the_decoder(monkeypatch):
     for name in ("jpeg with exif in parts", "jpeg with crowded mpf", "png with many profiles", "png with crowded exif",
                  "webp with crowded exif"):  # fmt: skip
         load_image(HOSTILE[name]())
+
+
+@pytest.mark.parametrize("name", ["jpeg with many fill bytes", "jpeg with many fill bytes in its scan"])
+def test_a_file_is_searched_for_markers_once(name):
+    """Not once from every byte of a run, which would take days."""
+    try:
+        load_image(HOSTILE[name]())
+    except WhymaskError as error:
+        assert "broken" in str(error)  # noqa: PT017 - decoders differ in what they accept

@@ -20,6 +20,7 @@ MAX_SCANNED = 1_000_000_000  # pixels that all scans of a JPEG go over together:
 MAX_SEGMENTS = 10_000  # of a JPEG: tables, metadata, scans
 MAX_PIECES = 100_000  # strips or tiles of a TIFF
 MAX_RUN_LENGTH = 16_000_000  # pixels of a run-length encoded BMP, which Pillow decodes in Python
+MAX_METADATA = 2**16  # bytes that are searched for an orientation
 
 TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -31,14 +32,15 @@ TURNS = {
     8: Image.Transpose.ROTATE_90,
 }
 ORDERS: dict[bytes, Literal["little", "big"]] = {b"II": "little", b"MM": "big"}
-MARKER = re.compile(rb"\xff+[\x01-\xcf\xd8-\xfe]")  # neither an escaped byte of a scan nor a restart within it
+MARKER = re.compile(rb"\xff[\x01-\xcf\xd8-\xfe]")  # neither an escaped byte of a scan nor a restart within it
 FRAMES = {0xC0, 0xC1, 0xC2, 0xC3, 0xC5, 0xC6, 0xC7}
 ARITHMETIC = {0xC9, 0xCA, 0xCB, 0xCD, 0xCE, 0xCF}  # a scan of a few bytes can stand for every coefficient
+XMP = re.compile(rb"tiff:Orientation(?:=\"|>)([0-9])")
 DECODED = {0xDA, 0xDB, 0xDC, 0xDD, 0xE0, 0xEE, 0xC4, *FRAMES}  # scans, tables, frames, colour transform
 
 
 class TooMuchWorkError(ValueError):
-    """A file asks for more work than an honest image does."""
+    """A file asks for more work than a normal image needs."""
 
 
 def open_image(content: bytes, formats: tuple[str, ...]) -> tuple[Image.Image, Image.Transpose | None]:
@@ -48,25 +50,24 @@ def open_image(content: bytes, formats: tuple[str, ...]) -> tuple[Image.Image, I
         TooMuchWorkError: where decoding could take more than a few seconds.
         OSError, SyntaxError, ValueError, EOFError: where the file is broken.
     """
-    exif = b""
+    exif = xmp = b""
     if content.startswith(b"\xff\xd8\xff"):
-        content, exif = _bare_jpeg(content)
+        content, exif, xmp = _bare_jpeg(content)
     elif content.startswith(b"\x89PNG\r\n\x1a\n"):
-        content, exif = _bare_png(content)
+        content, exif, xmp = _bare_png(content)
     elif content[:2] in ORDERS and content[2:4].strip(b"\0") in (b"*", b"+"):
         _check_tiff(content)
     image = Image.open(BytesIO(content), formats=formats)
     if image.tile and image.tile[0][0] == "bmp_rle" and image.width * image.height > MAX_RUN_LENGTH:
         raise TooMuchWorkError(f"it is run-length encoded and has over {MAX_RUN_LENGTH / 1e6:.0f} megapixels")
     if image.format == "WEBP":
-        exif = image.info.pop("exif", b"")
-        image.info.pop("xmp", None)
-    return image, TURNS.get(_orientation(exif))
+        exif, xmp = image.info.pop("exif", b""), image.info.pop("xmp", b"")
+    return image, TURNS.get(_orientation(exif, xmp))
 
 
-def _bare_jpeg(content: bytes) -> tuple[bytes, bytes]:
-    """The segments of a JPEG that the decoder needs, and its EXIF."""
-    kept, exif = [b"\xff\xd8"], b""
+def _bare_jpeg(content: bytes) -> tuple[bytes, bytes, bytes]:
+    """The segments of a JPEG that the decoder needs, its EXIF and its XMP."""
+    kept, exif, xmp = [b"\xff\xd8"], b"", b""
     at, area, scans = 2, 0, 0
     scanning = False
     for _ in range(MAX_SEGMENTS):
@@ -85,11 +86,16 @@ def _bare_jpeg(content: bytes) -> tuple[bytes, bytes]:
         start, at = at, at + int.from_bytes(content[at : at + 2], "big")
         body = content[start + 2 : at]
         if at < start + 2 or at > len(content):
+            if scans:  # whatever follows an image without an end marker, as Pillow would see it
+                kept.append(content[found.start() :])
+                break
             raise ValueError("a segment is cut off")
         if marker in DECODED:
             kept.append(b"\xff" + content[start - 1 : at])
         elif marker == 0xE1 and body.startswith(b"Exif\0\0"):
             exif = exif or body
+        elif marker == 0xE1 and body.startswith(b"http://ns.adobe.com/xap/1.0/\0"):
+            xmp = xmp or body
         if marker in ARITHMETIC:
             raise TooMuchWorkError("it is a JPEG with arithmetic coding")
         if marker in FRAMES:
@@ -100,14 +106,14 @@ def _bare_jpeg(content: bytes) -> tuple[bytes, bytes]:
             raise TooMuchWorkError(f"it has {scans} or more scans of {area / 1e6:.1f} megapixels")
     else:
         raise TooMuchWorkError(f"it has more than {MAX_SEGMENTS} segments")
-    return b"".join(kept), exif
+    return b"".join(kept), exif, xmp
 
 
-def _bare_png(content: bytes) -> tuple[bytes, bytes]:
-    """The chunks of a PNG that the decoder needs, with the data in one piece, and its EXIF."""
+def _bare_png(content: bytes) -> tuple[bytes, bytes, bytes]:
+    """The chunks of a PNG that the decoder needs, with the data in one piece, its EXIF and its XMP."""
     kept: dict[bytes, bytes] = {}
     data: list[bytes] = []
-    exif, at = b"", 8
+    exif, xmp, at = b"", b"", 8
     while at + 8 <= len(content):
         length, kind = struct.unpack_from(">I4s", content, at)
         if kind == b"IDAT":
@@ -116,13 +122,29 @@ def _bare_png(content: bytes) -> tuple[bytes, bytes]:
             kept.setdefault(kind, content[at : at + 12 + length])
         elif kind == b"eXIf":
             exif = exif or content[at + 8 : at + 8 + length]
+        elif kind in (b"iTXt", b"tEXt", b"zTXt") and not xmp:
+            name, _, text = content[at + 8 : at + 8 + length].partition(b"\0")
+            if name == b"XML:com.adobe.xmp":
+                xmp = text
+            elif name == b"Raw profile type exif" and not exif:
+                exif = _raw_profile(text, compressed=kind == b"zTXt")
         elif kind == b"IEND" or not kind.isalpha():
             break
         at += 12 + length
     pixels = b"".join(data)
     end = struct.pack(">I4sI", 0, b"IEND", zlib.crc32(b"IEND"))
     whole = struct.pack(">I4s", len(pixels), b"IDAT") + pixels + struct.pack(">I", zlib.crc32(b"IDAT" + pixels))
-    return b"".join([content[:8], *kept.values(), whole, end]), exif
+    return b"".join([content[:8], *kept.values(), whole, end]), exif, xmp
+
+
+def _raw_profile(text: bytes, compressed: bool) -> bytes:
+    """EXIF as ImageMagick writes it into a text: a name, a length, and lines of hexadecimal digits."""
+    try:
+        if compressed:
+            text = zlib.decompressobj().decompress(text[1:], MAX_METADATA)
+        return bytes.fromhex("".join(text[:MAX_METADATA].decode("ascii").split("\n")[3:])[: MAX_METADATA // 2])
+    except (ValueError, zlib.error):
+        return b""
 
 
 def _check_tiff(content: bytes) -> None:
@@ -135,13 +157,17 @@ def _check_tiff(content: bytes) -> None:
         raise TooMuchWorkError(f"it has {pieces} strips")
 
 
-def _orientation(exif: bytes) -> int:
-    """The orientation that EXIF data names, from 1 to 8; 0 where it names none."""
-    return next((value for tag, _, value in _entries(exif.removeprefix(b"Exif\0\0")) if tag == 0x0112), 0)
+def _orientation(exif: bytes, xmp: bytes) -> int:
+    """The orientation that EXIF, or else XMP, gives, from 1 to 8; 0 where there is none."""
+    for tag, _, value in _entries(exif.removeprefix(b"Exif\0\0")):
+        if tag == 0x0112:
+            return value
+    found = XMP.search(xmp, 0, MAX_METADATA)
+    return int(found[1]) if found else 0
 
 
 def _entries(data: bytes) -> Iterator[tuple[int, int, int]]:
-    """The first directory of TIFF or EXIF data: (tag, number of values, the value where it is one short number)."""
+    """The first directory of TIFF or EXIF data: (tag, number of values, the value where it is one SHORT or LONG)."""
     order = ORDERS.get(data[:2])
     if order is None:
         return
@@ -154,4 +180,4 @@ def _entries(data: bytes) -> Iterator[tuple[int, int, int]]:
     start = number(wide, wide)
     first, step = start + head, 4 + 2 * wide
     for at in range(first, min(first + step * number(start, head), len(data)), step):
-        yield number(at, 2), number(at + 4, wide), number(at + 4 + wide, 2)
+        yield number(at, 2), number(at + 4, wide), number(at + 4 + wide, {3: 2, 4: 4}.get(number(at + 2, 2), 0))

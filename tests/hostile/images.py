@@ -132,6 +132,8 @@ def jpeg_bombs():
         "jpeg with a large profile": lambda: begin + segment(0xE2, b"ICC_PROFILE\0\1\1" + bytes(65_000)) * 100 + rest,
         "jpeg of 4,225 megapixels": lambda: jpeg.replace(b"\0\x24\0\x30", struct.pack(">HH", 65_000, 65_000), 1),
         "jpeg that ends in a segment": lambda: begin + b"\xff\xe1\xff\xff" + rest[:100],
+        "jpeg with many fill bytes": lambda: begin + b"\xff" * 9_000_000 + b"\0" + rest,
+        "jpeg with many fill bytes in its scan": lambda: jpeg[:-2] + b"\xff" * 9_000_000 + b"\0" + jpeg[-2:],
     }.items()
 
 

@@ -11,14 +11,14 @@ from hostile.sample import FULL, sample
 
 def ending(content):
     """What reading a file ends in: "" where that is an RGB image or a sentence."""
-    started = time.monotonic()
+    started = time.process_time()
     try:
         wrong = "" if load_image(content).mode == "RGB" else "not RGB"
     except WhymaskError as error:
         wrong = "" if str(error).endswith(".") and "\n" not in str(error) else repr(error)
     except Exception as error:
         wrong = repr(error)
-    return wrong or ("" if time.monotonic() - started < 5 else "too late")
+    return wrong or ("" if time.process_time() - started < 5 else "too late")
 
 
 def test_an_image_or_a_sentence():
