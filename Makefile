@@ -39,12 +39,11 @@ test-portable: install
 		echo "== $$setting"; env $$setting $(BIN)/python -m pytest -p no:cacheprovider $(NUMERIC); \
 	done
 
-# The suite on the lowest versions that pyproject.toml allows. Older builds of torch bring CUDA along (gigabytes), and
-# before 5.19 transformers needs torchvision for its image processors.
+# The suite on the lowest versions that pyproject.toml allows (older builds of torch bring CUDA along: gigabytes).
 test-floors:
 	$(PYTHON) -m venv --clear .venv-floors
 	$(PYTHON) tests/floors.py > .venv-floors/floors.txt
-	.venv-floors/bin/python -m pip install --quiet --requirement .venv-floors/floors.txt torchvision
+	.venv-floors/bin/python -m pip install --quiet --requirement .venv-floors/floors.txt
 	.venv-floors/bin/python -m pip install --quiet --no-deps --editable .
 	.venv-floors/bin/python -m pytest -W default
 

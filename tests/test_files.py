@@ -1,9 +1,11 @@
 import os
 import signal
+import stat
 import subprocess
 import sys
+import time
 
-from whymask.files import atomic
+from whymask.files import ABANDONED, atomic
 
 WRITER = """
 import sys
@@ -19,29 +21,31 @@ with atomic(Path(sys.argv[1])) as file:
 """
 
 
-def writer(path):
-    """A process in the middle of writing a file; a line on its input lets it finish."""
-    process = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdin=-1, stdout=-1, text=True)
-    assert process.stdout.readline() == "writing\n"
-    return process
-
-
 def test_only_what_killed_writers_left_is_removed(tmp_path):
-    foreign = [tmp_path / name for name in (".download.part", ".0123456789abcdef.part", "x.0123456789abcdef.part")]
-    for file in foreign:
-        file.touch()
-    with writer(tmp_path / "killed.npz") as killed:
+    """By its age: no lock and no process id is needed, which would not hold between hosts that share a folder."""
+    arguments = [sys.executable, "-c", WRITER, str(tmp_path / "killed.npz")]
+    with subprocess.Popen(arguments, stdin=-1, stdout=-1, text=True) as killed:
+        assert killed.stdout.readline() == "writing\n"
         killed.send_signal(signal.SIGKILL)
-    (left,) = set(tmp_path.iterdir()) - {*foreign}
+    (left,) = tmp_path.iterdir()
     assert left.suffix == ".part"
-    with writer(tmp_path / "slow.npz") as slow:
-        assert not left.exists()
-        with atomic(tmp_path / "quick.npz") as file:
-            file.write(b"whole")
-        slow.communicate("\n")
-    assert slow.returncode == 0
-    assert {file.name for file in tmp_path.iterdir()} == {"quick.npz", "slow.npz", *(file.name for file in foreign)}
-    assert (tmp_path / "slow.npz").read_bytes() == b"half"
+    foreign = [tmp_path / name for name in (".download.part", ".0123456789abcdef.part", "x.0123456789abcdef.part")]
+    fresh = tmp_path / ".other.npz.0123456789abcdef.part"  # of a writer that may still be at work
+    for file in (*foreign, fresh):
+        file.touch()
+    for file in (left, *foreign):
+        os.utime(file, (0, time.time() - ABANDONED - 60))
+    with atomic(tmp_path / "quick.npz") as file:
+        file.write(b"whole")
+    assert {*tmp_path.iterdir()} == {tmp_path / "quick.npz", fresh, *foreign}
+
+
+def test_a_private_file_is_never_readable_by_others(tmp_path):
+    with atomic(tmp_path / "private.npz", mode=0o600) as file:
+        (part,) = tmp_path.iterdir()
+        assert stat.S_IMODE(part.stat().st_mode) == 0o600
+        file.write(b"whole")
+    assert stat.S_IMODE((tmp_path / "private.npz").stat().st_mode) == 0o600
 
 
 def test_data_is_on_disk_before_the_file_has_its_name_and_the_name_after(tmp_path, monkeypatch):

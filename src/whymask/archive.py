@@ -25,7 +25,7 @@ FRAME = 2**14  # bytes of a file or an array besides its data
 
 
 class DamagedError(ValueError):
-    """The parts of a file do not make a whole."""
+    """The parts of a file do not fit together."""
 
 
 def require(good: bool, problem: str) -> None:
@@ -42,14 +42,17 @@ def read_arrays(path: str | PathLike[str], limits: Mapping[str, int]) -> dict[st
         limits: the names that are looked for, each with the most bytes its data may have.
     """
     require(Path(path).stat().st_size <= sum(limits.values()) + len(limits) * FRAME, "it is too large")
-    require(Path(path).is_file(), "it is no file")
+    require(Path(path).is_file(), "it is not a regular file")
     with zipfile.ZipFile(path) as archive:
         members = {info.filename: info for info in archive.infolist()}
         require(len(members) == len(archive.infolist()), "it holds two arrays of one name")
         found = {name: members[f"{name}.npy"] for name in limits if f"{name}.npy" in members}
         for name, info in found.items():
             require(info.file_size <= limits[name] + FRAME, f"its {name} is too large")
-            require(info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED), f"its {name} is packed oddly")
+            require(
+                info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED),
+                f"its {name} uses an unsupported compression",
+            )
         return {name: _array(_content(archive, info)) for name, info in found.items()}
 
 
@@ -63,5 +66,7 @@ def _array(data: bytes) -> NDArray[Any]:
     file = BytesIO(data)
     shape, fortran, dtype = HEADERS[np.lib.format.read_magic(file)](file)
     rest = memoryview(data)[file.tell() :]
-    require(not dtype.hasobject and prod(shape) * dtype.itemsize == len(rest), "an array has another size than it says")
+    require(
+        not dtype.hasobject and prod(shape) * dtype.itemsize == len(rest), "an array does not have the size it declares"
+    )
     return np.frombuffer(rest, dtype).reshape(shape, order="F" if fortran else "C").copy()

@@ -80,7 +80,7 @@ class Case:
         return blend(rows, self.bound.pixel, x, x0)
 
     def differentiable(self) -> Differentiable:
-        """The image for methods that go backward, where its model can."""
+        """The image for methods that use gradients, where its model can."""
         from whymask.models.differentiable import forward_only
 
         offer = getattr(self.model, "differentiable", None)

@@ -85,7 +85,7 @@ def explain(
     seeds: Annotated[int, typer.Option(help="Run this many seeds and tell which regions recur.")] = 1,
     budget: Annotated[int | None, typer.Option(help="The most forwards a search may use.")] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda or mps.")] = None,
-    dtype: Annotated[str | None, typer.Option(help="fp32, fp16 or bf16.")] = None,
+    dtype: Annotated[str | None, typer.Option(help="fp32, fp16, bf16 or fp64.")] = None,
     model_option: Annotated[
         list[str] | None, typer.Option(help="NAME=VALUE for the model, such as classes=names.txt; may be repeated.")
     ] = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -13,27 +14,22 @@ from typing import IO
 
 from whymask.errors import WhymaskError
 
-try:
-    import fcntl
-except ImportError:  # Windows: nothing is locked there, and nothing is removed
-    fcntl = None  # type: ignore[assignment]
-
 PART = re.compile(r"\..+\.[0-9a-f]{16}\.part", re.DOTALL)
+ABANDONED = 3600.0  # seconds since a temporary file was last written: no writer is as slow, on this host or another
 
 
 @contextmanager
-def atomic(path: Path) -> Iterator[IO[bytes]]:
+def atomic(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
     """A file that appears under its name only when it is complete, and then survives a crash of the machine."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_abandoned(path.parent)
-        with _locked(temporary):
-            with temporary.open("wb") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
+        with open(temporary, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
         sync_folder(path.parent)
     except OSError as error:
         raise WhymaskError(f"cannot write {path}: {error.strerror}.") from None
@@ -62,37 +58,12 @@ def writable(folder: Path) -> None:
         raise WhymaskError(f"cannot write to {folder}.")
 
 
-@contextmanager
-def _locked(temporary: Path) -> Iterator[None]:
-    """Create the file and keep it locked.
-
-    The kernel releases a lock when its process ends, for whatever reason. Unlike a process id in the name, that cannot
-    be mistaken for another process, and it holds between hosts that share a folder over NFS.
-    """
-    if fcntl is None:
-        yield
-        return
-    while True:
-        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            with suppress(OSError):  # a file system without locks: there, nothing can be found abandoned either
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-            if os.fstat(descriptor).st_nlink:
-                yield
-                return
-            # Another process removed the file between its creation and its lock.
-        finally:
-            os.close(descriptor)
-
-
-@cache  # a glance per process and folder: a folder of thousands of files is not listed for each of them
+@cache  # once per process and folder: a folder of thousands of files is not listed for each of them
 def _remove_abandoned(folder: Path) -> None:
-    """Remove the temporary files of processes that were killed while they wrote: those that nobody has locked."""
-    if fcntl is None:
-        return
+    """Remove the temporary files of processes that were killed while they wrote."""
     with suppress(OSError):  # a folder that may be written but not listed
         for file in folder.iterdir():
             if PART.fullmatch(file.name):
-                with suppress(OSError), file.open("r+b") as opened:
-                    fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    file.unlink()
+                with suppress(OSError):  # another process has removed it
+                    if time.time() - file.stat().st_mtime > ABANDONED:
+                        file.unlink()

@@ -1,4 +1,4 @@
-"""Commands that are told to stop: SIGTERM ends them as Ctrl-C does, with an exit code of its own."""
+"""SIGTERM ends a command as Ctrl-C does, with its own exit code."""
 
 from __future__ import annotations
 

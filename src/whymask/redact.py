@@ -1,11 +1,12 @@
 """Keeps secrets out of files, messages and pages.
 
-Secret are the user, password, query and fragment of a URL, options with a name such as headers or api_key, and the
-environment's variables with such names.
+These are secret: the user, password, query and fragment of a URL, texts of options with a name such as api_key, the
+values of headers, and the environment's variables with such names.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from base64 import b64encode
@@ -16,8 +17,15 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from whymask.errors import WhymaskError
 
-NAME = re.compile(r"headers?|cookies?|auth|authorization|credentials?|.*(key|token|secret|password)", re.IGNORECASE)
-URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s'\"<>]+|https?:[^\s'\"<>]+", re.IGNORECASE)
+NAME = re.compile(
+    r"auth|authorization|cookies?|credentials?|.*(token|secret|password|passwd|passphrase)s?"
+    r"|(.*[_-])?(api|access|private)?(key|pwd)s?([_-]id)?",
+    re.IGNORECASE,
+)
+HEADER = re.compile("auth|key|token|secret|passw|cookie|credential|session|signature", re.IGNORECASE)
+URL = re.compile(
+    r"(?<![a-z0-9+.-])([a-z][a-z0-9+.-]*://|https?:)[^\s'\"<>]*[^\s'\"<>).,;:]", re.IGNORECASE
+)  # without the punctuation after it
 SHORTEST = 4  # characters; what is shorter would be found everywhere in a text
 SHORTEST_VARIABLE = 8  # characters; a variable named like a secret often holds none
 
@@ -43,13 +51,17 @@ def shown(url: str) -> str:
 
 
 def public(value: Any) -> Any:
-    """The value without secrets: what is named like one is left out of mappings, URLs are shortened."""
+    """The value without secrets: texts that are named like one are left out of mappings, URLs are shortened.
+
+    Headers are kept as digests, unless they are named like a secret: one may say which model a server uses.
+    """
     if isinstance(value, Mapping):
+        entries = {name: entry for name, entry in value.items() if not (NAME.fullmatch(str(name)) and _has_text(entry))}
         hidden = {*_environment()}
         return {
-            name: public(entry)
-            for name, entry in value.items()
-            if not NAME.fullmatch(str(name)) and not (isinstance(entry, str) and entry in hidden)
+            name: _digests(entry) if name == "headers" else public(entry)
+            for name, entry in entries.items()
+            if not (isinstance(entry, str) and entry in hidden)
         }
     if isinstance(value, list | tuple):
         return [public(entry) for entry in value]
@@ -83,6 +95,23 @@ def redacted_errors(secrets: Iterable[str]) -> Iterator[None]:
         raise (kind(text) if isinstance(error, WhymaskError) else WhymaskError(f"{kind.__name__}: {text}")) from None
 
 
+def _has_text(value: Any) -> bool:
+    """Whether a value is a text, or holds one: numbers are settings, however they are named."""
+    if isinstance(value, Mapping):
+        return any(map(_has_text, value.values()))
+    return isinstance(value, str | bytes) or (isinstance(value, list | tuple) and any(map(_has_text, value)))
+
+
+def _digests(headers: Any) -> Any:
+    if not isinstance(headers, Mapping):
+        return None
+    return {
+        name: hashlib.sha256(str(value).encode()).hexdigest()[:16]
+        for name, value in headers.items()
+        if not HEADER.search(str(name))
+    }
+
+
 def _environment() -> list[str]:
     return [text for name, text in os.environ.items() if NAME.fullmatch(name) and len(text) >= SHORTEST_VARIABLE]
 
@@ -91,7 +120,7 @@ def _secrets(value: Any, named: bool = False) -> Iterator[str]:
     """Those of a value; all its texts where its name is that of a secret."""
     if isinstance(value, Mapping):
         for name, entry in value.items():
-            yield from _secrets(entry, named or NAME.fullmatch(str(name)) is not None)
+            yield from _secrets(entry, named or name == "headers" or NAME.fullmatch(str(name)) is not None)
     elif isinstance(value, list | tuple):
         for entry in value:
             yield from _secrets(entry, named)
@@ -99,7 +128,7 @@ def _secrets(value: Any, named: bool = False) -> Iterator[str]:
         if named:
             yield value
             yield from value.split()  # Bearer TOKEN
-        for url in [value] if URL.match(value) else URL.findall(value):
+        for url in [value] if URL.match(value) else [found[0] for found in URL.finditer(value)]:
             yield from _url(url)
 
 

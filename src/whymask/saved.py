@@ -26,7 +26,7 @@ PHOTO = 2048  # pixels of a photo's longer side; `viewable` makes them smaller
 PIXELS = 2**24  # of a model's input
 RUNS = 2**21  # of pixels of one region, row by row: what the viewer is sent
 HEADER = 2**23  # characters; the curves of a thousand regions have about a hundred thousand
-TEXT = 4000  # characters of a label, a question or an answer
+TEXT = 100_000  # characters of a label, a question or an answer
 OTHERS = 1000  # further masks
 ROUNDING = 1e-3  # how far a score may lie outside of [0, 1]
 LIMITS = {
@@ -40,8 +40,8 @@ LIMITS = {
 """Bytes of every array."""
 
 
-def write(explanation: Explanation, path: str | PathLike[str]) -> Path:
-    """Write everything into one file; an interrupted one leaves none."""
+def write(explanation: Explanation, path: str | PathLike[str], mode: int = 0o666) -> Path:
+    """Write everything into one file with these permissions; an interrupted one leaves none."""
     target = Path(path)
     if target.suffix != ".npz":
         target = target.with_name(target.name + ".npz")
@@ -59,7 +59,7 @@ def write(explanation: Explanation, path: str | PathLike[str]) -> Path:
         check(json.loads(header), arrays)
     except DamagedError as error:  # nobody could read it again
         raise WhymaskError(f"this result cannot be saved: {error}.") from None
-    with atomic(target) as file:
+    with atomic(target, mode) as file:
         np.savez_compressed(file, header=np.array(header), **arrays)
     return target
 
@@ -69,7 +69,7 @@ def read(path: str | PathLike[str]) -> EvidenceMask | Ordering:
     try:
         arrays = read_arrays(path, LIMITS)
         text = arrays.pop("header")
-        require(text.dtype.kind == "U" and text.ndim == 0, "its header is no text")
+        require(text.dtype.kind == "U" and text.ndim == 0, "its header is not text")
         header = json.loads(str(text))
         schema = header["schema"]
         if schema == SCHEMA:
@@ -94,7 +94,10 @@ def check(header: dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
     fits = len(box) == 4 and all(_number(side, 0, 1) for side in box) and box[0] < box[2] and box[1] < box[3]
     require(fits, "its box does not lie on the photo")
     require(set(target) == {"index", "label"} and type(target["index"]) is int, "its target has no index")
-    require(values is None or (len(values) == n and all(type(v) is int for v in values)), "its regions have odd names")
+    require(
+        values is None or (len(values) == n and all(type(v) is int for v in values)),
+        "its region names do not fit its regions",
+    )
     for text in (target["label"], header["provenance"]["method"], header["provenance"]["regions"]):
         require(isinstance(text, str), "a text is missing")
     for text in (header["prediction"], *(header["provenance"].get(name) for name in ("question", "model"))):
@@ -103,7 +106,7 @@ def check(header: dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
     require(isinstance(header["complete"], bool), "it does not say whether it is complete")
     for sides in header["ledger"]["stages"].values():
         for counts in sides.values():
-            require(all(_whole(counts[name]) for name in ("nominal", "mec")), "its forwards are no counts")
+            require(all(_whole(counts[name]) for name in ("nominal", "mec")), "its numbers of forwards are not counts")
     scores = [header["full_score"], header["blank_score"]]
     if header["kind"] == Ordering.kind:
         scores += _check_ordering(header, n)
@@ -119,10 +122,13 @@ def _check_arrays(arrays: Mapping[str, NDArray[Any]]) -> int:
     photo, canvas, fill, labels = (arrays[name] for name in ("photo", "canvas", "fill", "labels"))
     for name, pixels in (("photo", photo), ("canvas", canvas), ("fill", fill)):
         picture = pixels.dtype == np.uint8 and pixels.ndim == 3 and pixels.shape[2] == 3 and pixels.size > 0
-        require(picture, f"its {name} is no picture")
+        require(picture, f"its {name} is not an RGB image")
     require(max(photo.shape) <= PHOTO and canvas.size <= 3 * PIXELS, "its photo or its canvas is too large")
     require(canvas.shape == fill.shape == (*labels.shape, 3), "its canvas, fill and regions have different sizes")
-    require(labels.dtype.kind in "iu" and 0 <= labels.min() <= labels.max() < labels.size, "its regions are no numbers")
+    require(
+        labels.dtype.kind in "iu" and 0 <= labels.min() <= labels.max() < labels.size,
+        "its regions are not numbered correctly",
+    )
     require(bool(np.bincount(labels.ravel()).all()), "its regions are not numbered without gaps")
     require(int(np.count_nonzero(np.diff(labels.ravel()))) < RUNS, "its regions are too fragmented")
     if "map" in arrays:
@@ -133,10 +139,9 @@ def _check_arrays(arrays: Mapping[str, NDArray[Any]]) -> int:
 
 
 def _check_texts(value: Any) -> None:
-    """No text anywhere that is too long to be shown, or that UTF-8 does not have."""
+    """No text anywhere that is too long to be shown."""
     if isinstance(value, str):
         require(len(value) <= TEXT, f"a text is longer than {TEXT} characters")
-        value.encode()
     elif isinstance(value, Mapping):
         for name, entry in value.items():
             _check_texts(name)
@@ -154,8 +159,11 @@ def _check_mask(header: dict[str, Any], n: int) -> list[Any]:
         require(_distinct(one["regions"], n), "its mask names a region twice, or one that is not there")
     frontier, goal = header.get("frontier", {}), header.get("goal")
     require(all(0 <= int(size) <= n for size in frontier), "its frontier has sizes that no mask has")
-    require(goal is None or _number(goal, -ROUNDING, 1 + ROUNDING), "its goal is no score")
-    require(isinstance(header["ordered"], bool) and isinstance(header.get("local_optimum", False), bool), "odd flags")
+    require(goal is None or _number(goal, -ROUNDING, 1 + ROUNDING), "its goal is not a score")
+    require(
+        isinstance(header["ordered"], bool) and isinstance(header.get("local_optimum", False), bool),
+        "a flag is neither true nor false",
+    )
     return [*frontier.values(), *(one[name] for one in (header, *others) for name in ("score", "removed_score"))]
 
 
@@ -179,7 +187,7 @@ def _check_repair(header: dict[str, Any], n: int) -> list[Any]:
     order, scores, right = (header[name] for name in ("order", "scores", "right"))
     require(_distinct(order, n) and len(order) in (0, n), "its order does not name every region once")
     require(len(scores) == len(right) == len(order), "its scores have another length than its order")
-    require(all(isinstance(flag, bool) for flag in [header["repaired"], *right]), "odd flags")
+    require(all(isinstance(flag, bool) for flag in [header["repaired"], *right]), "a flag is neither true nor false")
     require(all(isinstance(header[name], str) for name in ("given", "answer")), "an answer is missing")
     return [header["given_score"], *scores]
 

@@ -12,10 +12,12 @@ DIRECTIONS = re.compile(r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 def displayed(text: str) -> str:
     r"""The text without control characters and without those that change the direction of the text around them.
 
+    Half of a character (a lone surrogate, as of a file name that is not UTF-8) is replaced.
+
     >>> displayed("tabby\u202e cat\n")
     'tabby cat '
     """
-    return DIRECTIONS.sub("", CONTROLS.sub(" ", text))
+    return DIRECTIONS.sub("", CONTROLS.sub(" ", text)).encode("utf-8", "replace").decode()
 
 
 def all_displayed(value: Any) -> Any:

@@ -139,6 +139,11 @@ class RefusingRay:
         raise self.error
 
 
+def test_an_address_that_no_host_has_is_one_sentence():
+    with pytest.raises(WhymaskError, match=r"there is no Ray at 'a\.\.b:6379'"), cluster.connected("a..b:6379"):
+        pass
+
+
 @pytest.mark.parametrize(
     ("kind", "text"),
     [
@@ -156,8 +161,8 @@ def test_a_ray_that_refuses_is_not_called_missing(monkeypatch, kind, text):
         with pytest.raises(WhymaskError) as caught, cluster.connected(address):
             pass
     assert str(caught.value) == (
-        f"cannot connect to the Ray at {address!r}: {' '.join(text.split()).rstrip('.')}. It must be of version 9.9, "
-        "and where it asks for a token, RAY_AUTH_TOKEN must hold it."
+        f"cannot connect to the Ray at {address!r}: {' '.join(text.split()).rstrip('.')}. Its version must be 9.9; "
+        "if it requires a token, set RAY_AUTH_TOKEN."
     )
     with pytest.raises(WhymaskError, match="there is no Ray at"), cluster.connected(address):
         pass

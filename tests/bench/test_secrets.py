@@ -189,12 +189,32 @@ def test_another_key_is_no_other_row(tmp_path):
         run(given(api_key=TOKEN, size=2), quiet=True)
 
 
+def test_a_header_may_name_a_model_and_a_number_is_a_setting():
+    """Rows of different models must differ, whatever their settings are called."""
+
+    def settings(**options):
+        return ModelSpec("http://host/score", "name", options).settings
+
+    assert settings(headers={"X-Model": "a"}) != settings(headers={"X-Model": "b"})
+    assert settings(headers={"X-Model": "a", "X-Auth": KEY}) == settings(headers={"X-Model": "a", "X-Auth": TOKEN})
+    assert settings(cls_token=1) != settings(cls_token=2)
+    assert settings(monkey="a") != settings(monkey="b")
+    for name in ("tokens", "passwd", "api_keys", "secrets", "db_pwd", "passphrase", "AWS_ACCESS_KEY_ID", "apikey"):
+        for value in (KEY, [KEY], {"of": KEY}):
+            assert KEY not in json.dumps(settings(**{name: value, "headers": {"X-Model": KEY}}))
+
+
+def test_long_texts_and_the_punctuation_after_a_url():
+    assert redacted("a" * 1_000_000) == "a" * 1_000_000
+    assert redacted("(see http://ann:pw@host/x?y=1).") == "(see http://host/x)."
+
+
 def test_what_is_not_secret_stays_as_it_is(monkeypatch):
     monkeypatch.setenv("MY_KEY", OTHER)
     options = {"device": "cuda", "size": 224, "classes": ["a@b", "c?"], "base_url": "http://host:8000/v1", "x": None}
     for name in ("http://host/score", "mine@2.py:load", "models/a#1.onnx", "openai:gpt"):
         assert ModelSpec(name, "name", options).settings == {"id": name, **options}
-    hidden = {"api_key": 1, "Authorization": "x", "headers": {}, "hf_token": "x", "SECRET": "x", "db_password": "x"}
-    assert public({**options, **hidden, "plain": OTHER}) == options
+    hidden = {"api_key": "x", "Authorization": "x", "headers": {}, "hf_token": "x", "SECRET": "x", "db_password": "x"}
+    assert public({**options, **hidden, "plain": OTHER}) == {**options, "headers": {}}
     assert public({"url": f"https://{USER}:{TOKEN}@host/v1?a=b#c"}) == {"url": "https://host/v1"}
     assert redacted("see https://host/docs.", secrets_in({})) == "see https://host/docs."

@@ -12,11 +12,11 @@ from whymask.views.document import thumbnail
 from whymask.views.report import report
 
 from hostile.archives import archives, crafted
+from hostile.sample import FULL
 
-FULL = os.environ.get("WHYMASK_HOSTILE") == "full"
 FINE = {
-    "good", "label-words", "label-math", "label-controls", "regions-none", "labels-big-endian", "map-half",
-    "photo-line", "photo-pixel", "photo-fortran", "more", "answer-math", "no-map",
+    "good", "label-words", "label-math", "label-controls", "label-surrogate", "regions-none", "labels-big-endian",
+    "map-half", "photo-line", "photo-pixel", "photo-fortran", "more", "answer-math", "no-map",
 }  # fmt: skip
 """Crafted files that are odd and yet results."""
 

@@ -241,6 +241,11 @@ def test_no_probability_and_rounding_are_allowed(logprobs, score):
     assert score_of(*logprobs) == pytest.approx(score, abs=1e-12)
 
 
+def test_a_url_that_is_no_text_is_an_error():
+    with pytest.raises(WhymaskError, match="must look like http"):
+        OpenAIChatModel("tiny-vlm", base_url=5)
+
+
 def test_a_key_and_a_password_in_the_url_are_an_error():
     with pytest.raises(WhymaskError, match=r"for a chat server, api_key\): pass only one"):
         OpenAIChatModel("tiny-vlm", base_url="http://ann:hunter2secret@localhost/v1", api_key=KEY)

@@ -1,6 +1,7 @@
 """A module that the caller wraps is still the caller's: explaining it changes nothing about it."""
 
 import copy
+import warnings
 
 import numpy as np
 import pytest
@@ -258,3 +259,21 @@ def test_a_mean_and_std_for_values_up_to_one_are_refused(mean, std, meant):
 )
 def test_a_mean_and_std_for_pixel_values(mean, std):
     assert whymask.wrap(network(), size=16, mean=mean, std=std).labels == ["0", "1", "2"]
+
+
+def test_a_module_that_cannot_be_copied_is_one_sentence():
+    net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 8 * 8, 2))
+    net[1].kept = net(torch.zeros(1, 3, 8, 8))  # part of a graph
+    with pytest.raises(WhymaskError, match=r"Sequential cannot be copied, as another .* convert it before you wrap it"):
+        whymask.wrap(net, size=8, dtype="bf16")
+
+
+def test_a_frozen_script_is_explained():
+    net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 8 * 8, 2)).eval()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch.jit is deprecated, and still in use
+        script = torch.jit.freeze(torch.jit.script(net))
+    image = np.random.default_rng(0).integers(0, 256, (8, 8, 3), dtype=np.uint8)
+    options = {"regions": "grid:2x2", "k": 2, "method": "trace"}
+    found, expected = (whymask.explain(image, whymask.wrap(one, size=8), **options) for one in (script, net))
+    assert found.score == pytest.approx(expected.score, abs=1e-5)

@@ -10,7 +10,7 @@ from whymask.serve.limits import Turns
 @pytest.mark.parametrize(("most", "seconds"), [(1, 1000), (9, 0.05)])
 def test_who_cannot_have_a_turn_is_refused(most, seconds):
     """At once where too many are here already, else after a while."""
-    turns, go_on = Turns(1, most=most, seconds=seconds), threading.Event()
+    turns, go_on = Turns(1, most=most, seconds=seconds, what="images"), threading.Event()
 
     async def two():
         first = asyncio.create_task(turns.run(go_on.wait, 20))

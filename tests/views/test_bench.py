@@ -60,7 +60,7 @@ def test_cases_are_of_samples_that_have_the_number(tmp_path):
     page = bench_report([write(tmp_path / "run", [(one, results)])])
     told = re.findall(r"<span>(best|median|worst)</span><strong>([\d.a-z]+)</strong><span>sample (\w+)</span>", page)
     assert told == [("best", "1.000", "b"), ("median", "1.000", "c"), ("worst", "0.000", "d")]
-    assert "MEC 0" not in page  # nothing is counted of what goes backward
+    assert "MEC 0" not in page  # nothing is counted of what uses gradients
 
 
 def test_names_cannot_break_out_and_nothing_is_fetched(run):

@@ -1,4 +1,4 @@
-"""What methods that go backward share: a stage from a function of an image, and less memory for more time."""
+"""What methods that use gradients share: a stage from a function of an image, and less memory for more time."""
 
 from __future__ import annotations
 

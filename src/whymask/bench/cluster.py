@@ -28,7 +28,7 @@ from whymask.models.packages import optional
 
 TRIES = 2  # workers that a sample alone may cost
 EVERY = 5.0  # seconds between two looks at the head
-PATIENCE = 30.0  # seconds it may be away; after 60, Ray ends this process without a word of ours
+PATIENCE = 30.0  # seconds it may be away; after 60, Ray ends this process without a message from us
 
 
 class LostHeadError(WhymaskError):
@@ -47,19 +47,19 @@ def connected(address: str) -> Iterator[None]:
     if address.rpartition(":")[2].isdecimal():  # Ray itself would try for minutes
         try:
             _reach(address.rpartition("//")[2])
-        except (OSError, OverflowError) as error:
+        except (OSError, OverflowError, ValueError) as error:
             raise WhymaskError(f"there is no Ray at {address!r}: {error}.") from None
     handler = getsignal(SIGTERM)
     try:
         ray.init(None if address == "auto" else address, log_to_driver=False, logging_level="error")
     except (OSError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
-        told = " ".join(str(error).split()).rstrip(".")
+        reason = " ".join(str(error).split()).rstrip(".")
         raise WhymaskError(
-            f"cannot connect to the Ray at {address!r}: {told}. It must be of version {ray.__version__}, and where it "
-            "asks for a token, RAY_AUTH_TOKEN must hold it."
+            f"cannot connect to the Ray at {address!r}: {reason}. Its version must be {ray.__version__}; if it "
+            "requires a token, set RAY_AUTH_TOKEN."
         ) from None
     try:
-        if callable(handler) and handler is not getsignal(SIGTERM):  # Ray's own exits without a word
+        if callable(handler) and handler is not getsignal(SIGTERM):  # Ray's own handler exits silently
             signal(SIGTERM, handler)
         yield
     finally:
@@ -79,7 +79,7 @@ class Head:
         self.seen = self.looked = monotonic()
 
     def check(self, *, wait: bool = False) -> None:
-        """Look now and then whether it still answers, or wait until it does; an error when it has been away too long.
+        """Check now and then that it still answers, or wait until it does; raise an error after PATIENCE.
 
         Ray itself says nothing about it: calls hang, until it ends the process.
         """

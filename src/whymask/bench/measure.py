@@ -114,7 +114,7 @@ class Shares:
         return self._last - before
 
     def started(self, start: Any) -> Iterator[Search]:
-        """A search per case; methods that go backward have done all of it when they have started."""
+        """A search per case; methods that use gradients have done all of it when they have started."""
         for number, case in enumerate(self.cases):
             self.tick()
             search = start(case)

@@ -240,7 +240,7 @@ def _fill(block: list[Line], other: Line | None) -> None:
     for line in block:
         for name, values in line.values.items():
             if name == "mec" and line.row.needs == "gradients" and not values.any():
-                continue  # it goes backward, and its forwards are not counted
+                continue  # it uses gradients, and its forwards are not counted
             add(line, name, np.array(line.samples), values, False)
             compared = name not in PROFILE and name != "object"  # which is the sample's and not the method's
             if compared and other is not None and other is not line and name in other.values:

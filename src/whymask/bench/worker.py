@@ -79,6 +79,11 @@ class Worker:
         """The model itself."""
         return self.load(self.spec)
 
+    @cached_property
+    def fingerprint(self) -> str:
+        """The model's; reading all weights takes a while, and they do not change during a run."""
+        return self.model.fingerprint
+
     def ready(self) -> None:
         """Load it now."""
         _ = self.model
@@ -162,7 +167,7 @@ class Worker:
         parameters = recipe.method.parameters | dict(recipe.params)
         settings = {
             "schema": SCHEMA,
-            "model": {**spec.settings, **model.settings, "fingerprint": model.fingerprint},
+            "model": {**spec.settings, **model.settings, "fingerprint": self.fingerprint},
             "method": recipe.name,
             "parameters": {name: plain(value) for name, value in parameters.items()},
             "budget": config.budget,

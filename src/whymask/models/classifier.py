@@ -50,7 +50,7 @@ def is_number(target: str) -> bool:
 def no_classes(name: str, reason: str) -> WhymaskError:
     """The error for a model whose outputs are no logits of classes that exclude each other."""
     return WhymaskError(
-        f"{name} {reason}, so the softmax of its outputs is no probability: wrap a function that returns the "
+        f"{name} {reason}, so the softmax of its outputs is not a probability: wrap a function that returns the "
         "probability, whymask.wrap(lambda images: ...), for images (B, H, W, 3)."
     )
 

@@ -1,4 +1,4 @@
-"""An image on a torch model whose score can be differentiated: what methods that go backward work on."""
+"""An image on a torch model whose score can be differentiated: what methods that use gradients work on."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def stretch(cells: torch.Tensor, shape: tuple[int, int]) -> torch.Tensor:
 
 
 def forward_only(name: str) -> WhymaskError:
-    """What a method that goes backward says to a model that does not."""
+    """The error of a method that uses gradients on a model that has none."""
     return WhymaskError(
         f"this method needs gradients, and {name} can only be run forward: "
         "use a torch model, or a forward method such as 'trace' or 'rise'."

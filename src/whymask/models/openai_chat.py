@@ -65,7 +65,7 @@ class OpenAIChatModel(Served):
         if floor is not None and not 0 <= floor <= 1:
             raise WhymaskError(f"floor must lie in [0, 1], not {floor!r}.")
         if api_key is None:  # what is in the URL was given for this server, what is in the environment was not
-            api_key = "" if re.match(r"\w+://[^/?#]*@", base_url) else os.environ.get("OPENAI_API_KEY", "")
+            api_key = "" if re.match(r"\w+://[^/?#]*@", str(base_url)) else os.environ.get("OPENAI_API_KEY", "")
         key = api_key.strip()
         self.remote = Remote(
             base_url,

@@ -96,7 +96,7 @@ BY_TYPE = {"clip": "NAME/OF-CLIP", "qwen2_5_vl": "NAME/OF-QWEN2.5-VL", "llava": 
 def load(name: str, **options: Any) -> Model:
     """The model of this id (see `whymask models`).
 
-    Common options are device ("cpu", "cuda", "mps") and dtype ("fp32", "fp16", "bf16"); CLIP takes classes and
+    Common options are device ("cpu", "cuda", "mps") and dtype ("fp32", "fp16", "bf16", "fp64"); CLIP takes classes and
     templates, ONNX files size, mean, std, layout and output, chat servers base_url, multimodal models compile and their
     limits (max_side and max_pixels, or pad).
     """

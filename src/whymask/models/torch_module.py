@@ -52,7 +52,7 @@ def evaluating(module: torch.nn.Module) -> Iterator[None]:
 
     Only the flags change: classes may override `eval` and `train` to do more, such as merging weights.
     """
-    training = [part for part in module.modules() if part.training]
+    training = [part for part in module.modules() if getattr(part, "training", False)]  # frozen scripts have none
     try:
         for part in training:
             part.training = False
@@ -95,7 +95,7 @@ class TorchClassifier(Classifier):
         # The weights of a live module may change at any time.
         self._fingerprint = None if self.live else fingerprint or module_fingerprint(module)
         if not self.live:
-            module = deepcopy(module) if borrowed else module
+            module = _copied(module, name) if borrowed else module
             module = module.eval().requires_grad_(False).to(self.device, self.dtype)
             # Convolutions on a CPU are up to twice as fast on channels-last tensors, and no slower elsewhere.
             module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -216,6 +216,15 @@ def padded(count: int, step: int = 16) -> int:
     """The next of 16, 32, 48, ... 128, 160, 192, 224, 256, 320, ... (or of finer steps): few batch shapes."""
     step = max(step, 1 << max(0, (count - 1).bit_length() - 3))
     return -(-count // step) * step
+
+
+def _copied(module: torch.nn.Module, name: str) -> torch.nn.Module:
+    try:
+        return deepcopy(module)
+    except Exception as error:  # tensors that are part of a graph, objects that cannot be copied
+        raise WhymaskError(
+            f"{name} cannot be copied, as another device or dtype requires ({error}): convert it before you wrap it."
+        ) from None
 
 
 def channels_last(module: torch.nn.Module) -> bool:

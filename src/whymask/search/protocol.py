@@ -2,7 +2,7 @@
 
 A search is a generator: it yields an `Ask`, receives F of the asked sets as float64 (B,), and returns a
 `Seed` (an initialiser) or a `Ranking` (a full search). It sees no model, image, device or progress bar, unless it is a
-rival method that goes backward and takes them from `Problem.differentiable`.
+rival method that uses gradients and takes them from `Problem.differentiable`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ class Problem:
     centroids: Floats | None = None  # (n, 2) as (x / W, y / H)
     areas: Floats | None = None  # (n,) shares of the image; equal shares when not given
     labels: NDArray[np.int32] | None = None  # (H, W) the region of every pixel, for methods that mask pixels
-    differentiable: Callable[[], Differentiable] | None = None  # the image and its model, for methods that go backward
+    differentiable: Callable[[], Differentiable] | None = (
+        None  # the image and its model, for methods that use gradients
+    )
     archive: Archive = field(default_factory=Archive)  # everything this search has asked for, kept by its driver
 
     def __post_init__(self) -> None:

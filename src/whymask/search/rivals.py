@@ -68,7 +68,7 @@ RIVALS: dict[str, tuple[Rival, str]] = {
 
 
 def cost(name: str, n: int, values: Mapping[str, Any]) -> int:
-    """About how many forwards a method the paper compares with takes on n regions; none where it goes backward."""
+    """About how many forwards a method the paper compares with takes on n regions; none where it uses gradients."""
     costs = {
         "eagle-efficient": n * (n + 1) // 3,
         "lima-bidirectional": n * (n + 2) // 2,

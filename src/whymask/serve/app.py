@@ -64,8 +64,8 @@ def create_app(
     history = History(folder)
     jobs = Jobs(models, history, waiting=waiting, patience=patience)
     uploads = Uploads(UPLOADS, MAX_BYTES, body_seconds)
-    decoding = Turns(2, most=UPLOADS)  # a small file may hold many pixels
-    drawing = Turns(1, most=FIGURES)  # matplotlib takes much memory
+    decoding = Turns(2, most=UPLOADS, seconds=3, what="images")  # a small file may hold many pixels
+    drawing = Turns(1, most=FIGURES, seconds=60, what="figures")  # matplotlib takes much memory
     # Now rather than when the first page asks: looking at parameters imports what the methods need.
     methods = [
         {
@@ -93,13 +93,14 @@ def create_app(
 
     @app.exception_handler(404)
     @app.exception_handler(405)
-    async def nowhere(_: HttpRequest, error: Any) -> Response:
+    async def not_found(_: HttpRequest, error: Any) -> Response:
         return JSONResponse({"error": f"{error.detail.lower()}."}, error.status_code, headers=error.headers)
 
     def find(name: str) -> Job:
-        if name not in jobs.jobs:
+        job = jobs.jobs.get(name)
+        if job is None:
             raise RefusedError(404, "there is no such job.")
-        return jobs.jobs[name]
+        return job
 
     def view(name: str, of: Callable[[EvidenceMask | Ordering], T]) -> T:
         """A view of a past result. Its file may be from elsewhere: whatever is wrong with it is no fault of ours."""
@@ -108,7 +109,7 @@ def create_app(
             if result is not None:
                 return of(result)
         except Exception as error:
-            log.warning("%s.npz cannot be shown: %s", name, type(error).__name__)
+            log.warning("%s.npz cannot be shown: %r", name, error)
             raise RefusedError(422, "this result cannot be shown: its file is broken.") from None
         raise RefusedError(404, "there is no such result.")
 

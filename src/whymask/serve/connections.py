@@ -49,6 +49,6 @@ class Server(uvicorn.Server):
         self.jobs = app.state.jobs
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End the jobs first, and with them the event streams: uvicorn waits for open answers, then breaks them off."""
+        """End the jobs first: uvicorn waits for open answers, then breaks them off."""
         await run_in_threadpool(self.jobs.stop)
         await super().shutdown(sockets)

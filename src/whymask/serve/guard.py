@@ -94,9 +94,7 @@ class Guard:
         if scope["method"] == "GET" and scope["path"] == "/" and self._is_token(given):
             # The page loads itself again without the token. A redirect would not do: where it begins at a link on
             # another site, browsers do not send a strict cookie along.
-            response = HTMLResponse(
-                '<!doctype html><meta http-equiv="refresh" content="0;url=/"><title>whymask</title>'
-            )
+            response = HTMLResponse(ENTRY)
             response.set_cookie(cookie, given, httponly=True, samesite="strict")
             return response
         bearer = headers.get("authorization", "").removeprefix("Bearer ")

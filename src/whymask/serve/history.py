@@ -8,12 +8,11 @@ import re
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-from whymask.errors import WhymaskError
 from whymask.files import writable
 from whymask.results import EvidenceMask, Explanation, Ordering
+from whymask.saved import write
 from whymask.text import all_displayed
 from whymask.views.document import thumbnail
 
@@ -39,14 +38,8 @@ class History:
         return path if known else None
 
     def save(self, name: str, result: EvidenceMask | Ordering) -> None:
-        """Keep a result; it is written where only this user can read it, and moved when it is complete."""
-        try:
-            with TemporaryDirectory(dir=self.folder, prefix=".") as private:
-                path = result.save(Path(private) / f"{name}.npz")
-                path.chmod(0o600)
-                path.replace(self.folder / path.name)
-        except OSError as error:
-            raise WhymaskError(f"cannot write to {self.folder}: {error.strerror}.") from None
+        """Keep a result in a file that only this user can read."""
+        write(result, self.folder / f"{name}.npz", mode=0o600)
 
     def load(self, name: str) -> EvidenceMask | Ordering | None:
         """The result of an id, where there is one."""

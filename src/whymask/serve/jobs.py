@@ -52,7 +52,7 @@ class Job:
     request: Request
     image: Image.Image | None  # until the job is over
     state: State = "queued"
-    forwards: int = 0  # so far, batch by batch; methods that go backward count those of their passes
+    forwards: int = 0  # so far, batch by batch; methods that use gradients count those of their passes
     expected: int = 0  # about how many forwards the search takes
     regions: tuple[int, ...] = ()  # the best mask so far
     score: float | None = None  # what it keeps

@@ -18,10 +18,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def busy() -> RefusedError:
-    """The answer while there is no room for another image."""
+def busy(what: str = "images") -> RefusedError:
+    """The answer while there is no room for another of these."""
     return RefusedError(
-        503, "too many images are waiting; try again in a moment.", Retry_After="10", Connection="close"
+        503, f"too many {what} are waiting; try again in a moment.", Retry_After="10", Connection="close"
     )
 
 
@@ -40,7 +40,7 @@ class Upload:
 class Uploads:
     """Bodies of at most `size` bytes that arrive within `seconds`, so many at a time.
 
-    In a crowd the slowest one is ended in favour of a new one: nobody can keep others out by sending slowly.
+    When all places are taken, a new body ends the slowest one: nobody can keep others out by sending slowly.
     """
 
     def __init__(self, most: int, size: int, seconds: float) -> None:
@@ -102,8 +102,8 @@ class Turns:
     A request is refused where `most` are here already, and where its work has not begun after `seconds`.
     """
 
-    def __init__(self, places: int, most: int, seconds: float = 3.0) -> None:
-        self.places, self.most, self.seconds = asyncio.Semaphore(places), most, seconds
+    def __init__(self, places: int, *, most: int, seconds: float, what: str) -> None:
+        self.places, self.most, self.seconds, self.what = asyncio.Semaphore(places), most, seconds, what
         self.here = 0
 
     @property
@@ -114,14 +114,14 @@ class Turns:
     async def run(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Do it when it is its turn."""
         if self.full:
-            raise busy()
+            raise busy(self.what)
         self.here += 1
         try:
             try:
                 async with asyncio.timeout(self.seconds):
                     await self.places.acquire()
             except TimeoutError:
-                raise busy() from None
+                raise busy(self.what) from None
             try:
                 return await run_in_threadpool(work, *args, **kwargs)
             finally:

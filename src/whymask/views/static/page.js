@@ -185,7 +185,7 @@ function tell(job, share) {
   if (job.state === "running" && job.expected) at("progress").value = share;
   else at("progress").removeAttribute("value");
   const best = job.score === null ? "" : ` \u00b7 so far ${job.regions.length} regions keep ${whymask.two(job.score)}`;
-  // How many passes a method that goes backward will take is not known.
+  // How many passes a method that uses gradients will take is not known.
   at("numbers").textContent = job.expected ? `${job.forwards} of about ${job.expected} forwards${best}`
     : job.forwards ? `${job.forwards} forward and backward passes` : "";
 }
