@@ -24,6 +24,7 @@ from whymask.redact import shown
 from models.serving import DROP, decode, fault_every, quadrant_probabilities, serving
 from models.tiny import QUADRANTS, lit
 
+pytest.importorskip("httpx", reason="httpx is not installed: whymask[http]")
 SEARCH = {"method": "trace", "regions": "grid:4x4", "k": 4, "params": {"rounds": 2, "samples": 24}}
 
 

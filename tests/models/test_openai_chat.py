@@ -12,6 +12,7 @@ from whymask.models.openai_chat import OpenAIChatModel
 from models.serving import DROP, decode, fault_every, quadrant_probabilities, serving
 from models.tiny import lit
 
+pytest.importorskip("httpx", reason="httpx is not installed: whymask[http]")
 QUESTION = "Is the top left bright?"
 KEY = "sk-do-not-show-me-123"
 PREFIX = "data:image/png;base64,"
