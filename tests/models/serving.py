@@ -13,6 +13,10 @@ from io import BytesIO
 import numpy as np
 from PIL import Image
 
+from whymask.models.http import HttpModel
+
+from models.tiny import lit
+
 DROP = "drop"  # close the connection without an answer
 
 
@@ -117,3 +121,10 @@ def fault_every(period, what):
         return what
 
     return fault
+
+
+def ask_once(server_or_url, **options):
+    """An HttpModel and a function that asks it about one image."""
+    model = HttpModel(getattr(server_or_url, "url", server_or_url), **options)
+    bound = model.bind(lit(0), target=0)
+    return model, lambda: model.respond(bound.inputs[None], [bound])
