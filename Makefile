@@ -30,9 +30,9 @@ test-hostile: install
 PORTABLE := ATEN_CPU_CAPABILITY=default ATEN_CPU_CAPABILITY=avx2 ATEN_CPU_CAPABILITY=avx512 \
 	ONEDNN_MAX_CPU_ISA=SSE41 ONEDNN_MAX_CPU_ISA=AVX2 ONEDNN_MAX_CPU_ISA=AVX512_CORE \
 	MKL_CBWR=COMPATIBLE OMP_NUM_THREADS=1 OMP_NUM_THREADS=2 OMP_NUM_THREADS=4
-NUMERIC := tests/baselines tests/search tests/metrics tests/interop $(addprefix tests/test_,api.py case.py many.py \
-	masking.py partition.py repairing.py) $(addprefix tests/models/test_,classifier.py clip.py differentiable.py \
-	efficientnet_lite.py hf.py mllm.py onnx.py qwen_vision.py tiny_checkpoints.py wrapped.py)
+NUMERIC := tests/baselines tests/explainer tests/images tests/interop tests/metrics tests/search tests/test_api.py tests/test_many.py \
+	$(addprefix tests/models/test_,classifier.py clip.py differentiable.py efficientnet_lite.py hf.py mllm.py onnx.py \
+	qwen_vision.py tiny_checkpoints.py wrapped.py)
 
 test-portable: install
 	set -e; for setting in $(PORTABLE); do \

@@ -17,10 +17,10 @@ import torch
 from orderings import COLUMNS, correct_cases, interval
 
 import whymask
-from whymask.case import Case, responder
-from whymask.files import atomic
-from whymask.objective import Oracle
+from whymask.explainer.case import Case, responder
 from whymask.search import Recipe, Search, drive
+from whymask.search.objective import Oracle
+from whymask.utils.files import atomic
 
 SEARCHES = ["greedy", "phasewin", "trace+greedy", "copair+greedy", "eagle-efficient", "lima-bidirectional"]
 FORWARD = ["rise", "hsic", "occlusion", "lime", "kernelshap"]

@@ -22,11 +22,11 @@ from pathlib import Path
 import numpy as np
 
 import whymask
-from whymask import scenes
-from whymask.answers import PLAIN, answer_all, repope_cases, yes_or_no
-from whymask.case import Case, responder
-from whymask.objective import Oracle
+from whymask.data import scenes as scene_questions
+from whymask.explainer.answers import PLAIN, answer_all, repope_cases, yes_or_no
+from whymask.explainer.case import Case, responder
 from whymask.search import Recipe, Search, drive
+from whymask.search.objective import Oracle
 
 BUDGETS = (80, 160, 320, 450, 900)
 K = 8
@@ -91,8 +91,8 @@ def asked(model, part: tuple[int, int], count: int, wrong: int) -> dict[str, lis
     """(question, case) by split for a multimodal model: this part's share of right yeses and of wrong answers."""
     splits = defaultdict(list)
     with tempfile.TemporaryDirectory() as folder:
-        scenes.write(folder, "adversarial", 300)
-        answers = list(answer_all(model, scenes.questions("adversarial", 300), folder, prompt=PLAIN))
+        scene_questions.write(folder, "adversarial", 300)
+        answers = list(answer_all(model, scene_questions.questions("adversarial", 300), folder, prompt=PLAIN))
         yeses = [one for one in answers if one.question.label == "yes" and yes_or_no(one.answer) == "Yes"]
         mistakes = [one for one, _ in repope_cases(answers)]
         for split, some, target in (

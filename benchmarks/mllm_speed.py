@@ -19,7 +19,7 @@ from skimage.data import astronaut
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 import whymask
-from whymask.case import Case
+from whymask.explainer.case import Case
 from whymask.models.llava import Llava
 from whymask.models.qwen2_5_vl import Qwen25VL
 from whymask.search import Recipe
@@ -164,7 +164,7 @@ def measure(kind: str, options: argparse.Namespace, report: dict) -> None:
     subject, device, batch = Subject(kind, options), options.device, options.batch
     repeats = 2 if device == "cpu" else 8
     size = subject.photo_size()
-    canvas = np.asarray(whymask.imaging.load_image(subject.photo).resize((size, size)))
+    canvas = np.asarray(whymask.images.imaging.load_image(subject.photo).resize((size, size)))
     report["weights_gb"] = subject.weights / 1e9
 
     def tell(row: str, **values: float) -> None:

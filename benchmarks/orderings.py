@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 
 import whymask
-from whymask.case import Case, responder
-from whymask.objective import Oracle
+from whymask.explainer.case import Case, responder
 from whymask.search import Recipe, Search, drive
+from whymask.search.objective import Oracle
 
 RECIPES = ["greedy", "phasewin", "trace+greedy", "trace+phasewin", "copair+greedy", "copair+phasewin"]
 PAIRS = [(recipe, "greedy") for recipe in RECIPES[1:]] + [

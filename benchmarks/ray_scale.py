@@ -17,9 +17,9 @@ import ray
 import torch
 
 from whymask.bench.config import config
-from whymask.bench.manifest import Sample, write_manifest
 from whymask.bench.records import Store
 from whymask.bench.runner import run
+from whymask.data.manifest import Sample, write_manifest
 
 CPUS = len(os.sched_getaffinity(0))
 ROWS = {

@@ -23,14 +23,15 @@ from orderings import interval
 from scipy.stats import binomtest
 
 import whymask
-from whymask import scenes
-from whymask.answers import PLAIN, Answered, answer_all, repope_cases, yes_or_no
-from whymask.case import Case, prefixes, responder
-from whymask.metrics import Outcome, repairs
-from whymask.objective import Oracle
-from whymask.pope import ask
-from whymask.repairing import outcome
+from whymask.data import scenes as scene_questions
+from whymask.data.pope import ask
+from whymask.explainer.answers import PLAIN, Answered, answer_all, repope_cases, yes_or_no
+from whymask.explainer.case import Case, prefixes, responder
+from whymask.explainer.repairing import outcome
+from whymask.images import scenes
+from whymask.metrics import RepairOutcome, repairs
 from whymask.search import Recipe, Search, drive
+from whymask.search.objective import Oracle
 
 K = 10
 DIRECT = {
@@ -148,7 +149,7 @@ def curve(case: Case, found) -> dict:
     return told(outcome(case, prefixes(found.order.tolist())), found.ledger.mec)
 
 
-def told(tried: Outcome, mec: int) -> dict:
+def told(tried: RepairOutcome, mec: int) -> dict:
     """For a record."""
     return {"repaired": tried.repaired, "removed": tried.removed, "mec": mec, "kept": tried.kept}
 
@@ -179,7 +180,7 @@ def overlap(listed: list[Answered], model, records: Records) -> None:
 def measure(model, folder: Path, options: argparse.Namespace, records: Records) -> None:
     """All records of one model."""
     started = time.perf_counter()
-    questions = scenes.questions("adversarial", options.images)
+    questions = scene_questions.questions("adversarial", options.images)
     answered = list(answer_all(model, questions, folder, prompt=PLAIN, batch_size=options.batch_size))
     wrong = [one for one, _ in repope_cases(answered)]
     key = {"model": model.name, "weights": model.fingerprint, "row": "asked", "question": 0}
@@ -223,7 +224,7 @@ def table(model, records: Records) -> str:
     for row, rows in found.items():
         if not rows:
             continue
-        total = repairs([Outcome(r["repaired"], r["removed"], r["mec"], r["mistake"]) for r in rows])
+        total = repairs([RepairOutcome(r["repaired"], r["removed"], r["mec"], r["mistake"]) for r in rows])
         apart = [percent([r["repaired"] for r in rows if r["mistake"] == kind]) for kind in MISTAKES]
         kept = [r["kept"] for r in rows if r["kept"] is not None]
         curves = ["-", "-"] if total.amcr is None else [f"{total.amcr:.3f}", f"{total.csr:.2f}"]
@@ -284,7 +285,7 @@ if __name__ == "__main__":
     records, parts = Records(options.out / "repair.jsonl"), []
     with tempfile.TemporaryDirectory() as folder:
         if not options.table:
-            scenes.write(folder, "adversarial", options.images)
+            scene_questions.write(folder, "adversarial", options.images)
         for name in options.models:
             model = whymask.load(name, device=options.device, dtype="fp32")
             model.batch_size = options.batch_size or model.batch_size

@@ -17,11 +17,11 @@ from PIL import Image
 from skimage.data import data_dir
 
 import whymask
-from whymask.case import Case, responder
-from whymask.imaging import CentreCrop
+from whymask.explainer.case import Case, responder
+from whymask.images.imaging import CentreCrop
 from whymask.models.clip import ClipZeroShot
-from whymask.objective import Oracle
 from whymask.search import Recipe, Search, drive
+from whymask.search.objective import Oracle
 
 
 def resnet101(device: str, dtype: str):

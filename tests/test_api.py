@@ -6,9 +6,9 @@ import pytest
 
 import whymask
 from whymask import EvidenceMask, Ordering, WhymaskError
-from whymask.files import atomic
-from whymask.objective import Objective
-from whymask.results import Explanation
+from whymask.results.base import Explanation
+from whymask.search.objective import Objective
+from whymask.utils.files import atomic
 
 from models.tiny import lit, quadrants
 

@@ -63,7 +63,7 @@ def test_one_progress_bar(capsys):
 
 @pytest.mark.skipif(not MODELS["efficientnet-lite0"].installed, reason="the weights are not installed: whymask[lite]")
 def test_batch_size_and_company_move_scores_by_less_than_1e_6():
-    from whymask.case import Case, batching, responder
+    from whymask.explainer.case import Case, batching, responder
     from whymask.search.driver import in_batches
 
     model = whymask.load("efficientnet-lite0")

@@ -28,12 +28,13 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer, models, pre_tokenizers
 from torch.nn import functional
 
-from whymask import scenes
+from whymask.data import scenes as scene_questions
+from whymask.data.pope import ask
+from whymask.images import scenes
 from whymask.models.llava import Llava
 from whymask.models.mllm import Mllm
 from whymask.models.qwen2_5_vl import Qwen25VL
 from whymask.models.registry import load
-from whymask.pope import ask
 
 Rows: TypeAlias = NDArray[np.int64]  # (questions, 3): image, object, whether it is there
 Found: TypeAlias = dict[str, dict[str, float]]
@@ -225,12 +226,12 @@ def score(asked: Asked, pixels: torch.Tensor, sets: dict[str, Rows], batch: int 
 
 def question_sets(numbers: list[int]) -> dict[str, Rows]:
     """Rows (image, object, label) by sampling."""
-    images = {scenes.file_name(number): i for i, number in enumerate(numbers)}
+    images = {scene_questions.file_name(number): i for i, number in enumerate(numbers)}
     names = {ask(name): i for i, name in enumerate(scenes.OBJECTS)}
     return {
         sampling: np.array([
             (images[q.image], names[q.text], q.label == "yes")
-            for q in scenes.questions(sampling, len(numbers))
+            for q in scene_questions.questions(sampling, len(numbers))
         ]) for sampling in SAMPLINGS
     }  # fmt: skip
 
@@ -312,7 +313,7 @@ def main() -> None:
     parser.add_argument("--cores", type=int, default=os.cpu_count())
     options = parser.parse_args()
     started = time.perf_counter()
-    numbers = scenes.tested(options.images)
+    numbers = scene_questions.tested(options.images)
     sets = question_sets(numbers)
     held_out = Generated("test", numbers, options.cores)  # before the device is touched: cores are forked
     drawn = Generated("train", list(range(options.scenes)), options.cores)

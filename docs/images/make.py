@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from skimage.data import data_dir
 
 import whymask
-from whymask.views.figure import compare_figure, save_figure
+from whymask.results.figure import compare_figure, save_figure
 from whymask.views.report import report
 
 HERE = Path(__file__).parent

@@ -7,17 +7,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from whymask.errors import WhymaskError
+from whymask.version import __version__
 
 if TYPE_CHECKING:
     from whymask.api import explain, explain_many, replay
+    from whymask.explainer.repairing import repair
     from whymask.metrics.curves import Curves
     from whymask.models.registry import load, wrap
-    from whymask.repaired import Repair
-    from whymask.repairing import repair
-    from whymask.results import EvidenceMask, Ordering
+    from whymask.results.mask import EvidenceMask
+    from whymask.results.ordering import Ordering
+    from whymask.results.repair import Repair
 
-__version__ = "0.1.0"
-METHOD = "discs+swap"  # the default, because of docs/results/masks.md
 __all__ = [
     "METHOD",
     "Curves",
@@ -35,16 +35,17 @@ __all__ = [
 ]
 
 _HOME = {
-    "repair": "whymask.repairing",
-    "Repair": "whymask.repaired",
+    "repair": "whymask.explainer.repairing",
+    "Repair": "whymask.results.repair",
     "explain": "whymask.api",
     "explain_many": "whymask.api",
     "replay": "whymask.api",
     "load": "whymask.models.registry",
     "wrap": "whymask.models.registry",
     "Curves": "whymask.metrics.curves",
-    "EvidenceMask": "whymask.results",
-    "Ordering": "whymask.results",
+    "EvidenceMask": "whymask.results.mask",
+    "METHOD": "whymask.search.recipes",
+    "Ordering": "whymask.results.ordering",
 }
 
 

@@ -6,19 +6,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from itertools import repeat
 from typing import Any
 
-from whymask import METHOD
-from whymask.case import Case, batching, bind, responder
 from whymask.errors import WhymaskError
-from whymask.imaging import ImageSource, Resize
-from whymask.masking import Fill
+from whymask.explainer.case import Case, batching, bind, responder
+from whymask.images.imaging import ImageSource, Resize
+from whymask.images.masking import Fill
+from whymask.images.partition import Regions
 from whymask.metrics.curves import Curves
 from whymask.models.base import Model
 from whymask.models.registry import load
-from whymask.objective import Oracle
-from whymask.partition import Regions
-from whymask.results import EvidenceMask, Ordering
+from whymask.results.mask import EvidenceMask
+from whymask.results.ordering import Ordering
 from whymask.search.driver import Progress, Search, drive
-from whymask.search.recipes import Recipe
+from whymask.search.objective import Oracle
+from whymask.search.recipes import METHOD, Recipe
 
 
 def explain(

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 import whymask
-from whymask.case import Case
+from whymask.explainer.case import Case
 
 
 class Linear(torch.nn.Module):

@@ -8,7 +8,7 @@ import whymask
 from whymask import WhymaskError
 from whymask.baselines.backward import saving
 from whymask.models import MODELS
-from whymask.results import Ordering
+from whymask.results.ordering import Ordering
 from whymask.search import METHODS, Recipe, run
 
 from baselines.plain import every_pixel

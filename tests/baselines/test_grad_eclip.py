@@ -4,7 +4,7 @@ import torch
 
 import whymask
 from whymask import WhymaskError
-from whymask.imaging import CentreCrop
+from whymask.images.imaging import CentreCrop
 from whymask.models.clip import ClipZeroShot
 from whymask.search import Recipe
 

@@ -44,7 +44,7 @@ def test_a_bright_quadrant_comes_first():
 
 def test_hard_masks_equal_sets():
     """A mask of 0 and 1 shows the same bits as the set of regions it is made of."""
-    from whymask.case import Case
+    from whymask.explainer.case import Case
 
     case = Case.of(lit(3), quadrants(), regions="grid:4x4", fill="blur")
     rows = np.random.default_rng(0).random((5, 16)) < 0.5

@@ -12,8 +12,8 @@ from skimage.data import data_dir
 import whymask
 from whymask import WhymaskError
 from whymask.baselines.igos import Bilateral
-from whymask.case import Case
-from whymask.imaging import load_image
+from whymask.explainer.case import Case
+from whymask.images.imaging import load_image
 
 from models import tiny_mllm
 from models.tiny import lit, quadrants

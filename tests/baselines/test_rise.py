@@ -33,7 +33,7 @@ def test_a_bright_quadrant_comes_first():
 def test_the_map_is_the_weighted_mean_of_the_masks():
     model, image = quadrants(), lit(1)
     result = whymask.explain(image, model, method="rise", regions="grid:2x2", params=FEW)
-    from whymask.case import Case
+    from whymask.explainer.case import Case
 
     case = Case.of(image, model, regions="grid:2x2")
     rng = case.problem(0).rng()

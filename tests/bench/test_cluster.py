@@ -13,10 +13,10 @@ from whymask import WhymaskError
 from whymask.bench import cluster
 from whymask.bench.cluster import _again
 from whymask.bench.config import config
-from whymask.bench.manifest import Sample
 from whymask.bench.records import Store
 from whymask.bench.runner import run
 from whymask.bench.worker import Work
+from whymask.data.manifest import Sample
 from whymask.models.packages import optional
 
 from bench.made_up import ordering, row

@@ -7,10 +7,10 @@ from PIL import Image
 
 from whymask import WhymaskError
 from whymask.bench.config import config, read_config
-from whymask.bench.manifest import read_manifest
-from whymask.bench.objects import samples
-from whymask.bench.splits import remembered
-from whymask.pope import coco_objects, find_images, read_questions
+from whymask.data.manifest import read_manifest
+from whymask.data.objects import samples
+from whymask.data.pope import coco_objects, find_images, read_questions
+from whymask.data.splits import remembered
 
 from bench.toy import table
 

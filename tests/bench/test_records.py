@@ -10,9 +10,9 @@ from whymask.bench.ablations import overlaps
 from whymask.bench.config import config
 from whymask.bench.records import Store
 from whymask.bench.render import FORMATS, as_json, as_markdown
+from whymask.bench.report import bench_report
 from whymask.bench.runner import run
 from whymask.bench.table import table as numbers
-from whymask.views.bench import bench_report
 
 from bench.made_up import ordering, row, write
 from bench.toy import finish, results, start, table, toml

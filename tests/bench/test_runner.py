@@ -10,9 +10,9 @@ from PIL import Image
 import whymask
 from whymask import WhymaskError
 from whymask.bench.config import config
-from whymask.bench.manifest import read_manifest
 from whymask.bench.records import Store
 from whymask.bench.runner import run
+from whymask.data.manifest import read_manifest
 
 from bench.toy import METHODS, finish, lines, lines_so_far, photos, results, start, table, toml
 

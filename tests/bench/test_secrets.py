@@ -14,10 +14,10 @@ from whymask.bench.config import ModelSpec, config
 from whymask.bench.export import export
 from whymask.bench.records import Store
 from whymask.bench.render import FORMATS
+from whymask.bench.report import bench_report
 from whymask.bench.runner import run
 from whymask.bench.table import table as numbers
-from whymask.redact import public, redacted, secrets_in
-from whymask.views.bench import bench_report
+from whymask.utils.redact import public, redacted, secrets_in
 
 from bench.toy import photos, table, toml
 from models.serving import serving

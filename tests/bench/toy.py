@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from whymask.bench.manifest import Sample, write_manifest
 from whymask.bench.records import Store
+from whymask.data.manifest import Sample, write_manifest
 
 TOY = """
 import time

@@ -10,7 +10,7 @@ from itertools import chain, islice
 import numpy as np
 from PIL import Image
 
-from whymask.imaging import FORMATS
+from whymask.images.imaging import FORMATS
 
 SIDE = 5000  # 25 megapixels: the largest image that the served page takes
 COUNT = 200

@@ -7,7 +7,7 @@ from io import BytesIO
 import pytest
 
 from whymask import WhymaskError
-from whymask.results import Explanation
+from whymask.results.base import Explanation
 from whymask.views.document import thumbnail
 from whymask.views.report import report
 

@@ -3,7 +3,7 @@
 import time
 
 from whymask import WhymaskError
-from whymask.imaging import load_image
+from whymask.images.imaging import load_image
 
 from hostile.images import COUNT, files
 from hostile.sample import FULL, sample

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from whymask import WhymaskError
+from whymask.images.partition import partition
 from whymask.interop.captum import EvidenceAttribution, Example
-from whymask.partition import partition
 from whymask.search import run
 
 from models.tiny import Quadrants, lit

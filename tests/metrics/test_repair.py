@@ -1,7 +1,7 @@
 import pytest
 
 from whymask import WhymaskError
-from whymask.metrics import Outcome, correction_region, repairs
+from whymask.metrics import RepairOutcome, correction_region, repairs
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,12 @@ def test_one_entry_per_prefix():
 def test_all_samples_are_the_denominator():
     """Dividing by repaired samples alone would give 1 for CSR@10 and 0.05 for AMCR."""
     found = repairs(
-        [Outcome(True, 0.05, 100), Outcome(True, 0.05, 200), Outcome(False, 1.0, 300), Outcome(False, 1.0, 0)]
+        [
+            RepairOutcome(True, 0.05, 100),
+            RepairOutcome(True, 0.05, 200),
+            RepairOutcome(False, 1.0, 300),
+            RepairOutcome(False, 1.0, 0),
+        ]
     )
     assert (found.total, found.repaired, found.failed, found.rate) == (4, 2, 2, 0.5)
     assert found.amcr == pytest.approx((0.05 + 0.05 + 1 + 1) / 4)
@@ -35,21 +40,21 @@ def test_all_samples_are_the_denominator():
 
 def test_a_tenth_removed_is_small_whatever_the_rounding():
     kept = 1 - 0.3 - 0.3 + 0.3 + 0.2  # 0.9 but for rounding
-    assert repairs([Outcome(True, correction_region([kept, 1.0], [True, False]))]).csr == 1
-    assert repairs([Outcome(True, 0.101)]).csr == 0
+    assert repairs([RepairOutcome(True, correction_region([kept, 1.0], [True, False]))]).csr == 1
+    assert repairs([RepairOutcome(True, 0.101)]).csr == 0
 
 
 def test_single_masks_have_no_curve():
-    found = repairs([Outcome(True, mec=160), Outcome(False, mec=150)])
+    found = repairs([RepairOutcome(True, mec=160), RepairOutcome(False, mec=150)])
     assert (found.amcr, found.csr, found.mec) == (None, None, 155)
-    assert repairs([Outcome(True)]).mec is None
+    assert repairs([RepairOutcome(True)]).mec is None
 
 
 def test_false_yes_and_false_no_apart():
     outcomes = [
-        Outcome(True, mistake="false_yes"),
-        Outcome(False, mistake="false_yes"),
-        Outcome(True, mistake="false_no"),
+        RepairOutcome(True, mistake="false_yes"),
+        RepairOutcome(False, mistake="false_yes"),
+        RepairOutcome(True, mistake="false_no"),
     ]
     assert repairs(outcomes, "false_yes").rate == 0.5
     assert repairs(outcomes, "false_no").rate == 1

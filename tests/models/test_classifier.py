@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from whymask import WhymaskError
-from whymask.case import Case
+from whymask.explainer.case import Case
 from whymask.models.torch_module import padded
 
 from models.tiny import lit, quadrants

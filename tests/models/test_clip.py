@@ -10,7 +10,7 @@ from skimage.data import data_dir
 
 import whymask
 from whymask import WhymaskError
-from whymask.imaging import load_image
+from whymask.images.imaging import load_image
 from whymask.models import clip
 from whymask.models.clip import cached_text_matrix
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import whymask
-from whymask.case import Case
+from whymask.explainer.case import Case
 from whymask.search import Recipe
 
 from models.tiny import lit

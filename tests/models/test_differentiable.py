@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from whymask.masking import blend
+from whymask.images.masking import blend
 
 from models.tiny import lit, quadrants
 

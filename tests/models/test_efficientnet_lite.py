@@ -7,7 +7,7 @@ from skimage.data import data_dir
 
 import whymask
 from whymask import WhymaskError
-from whymask.case import Case
+from whymask.explainer.case import Case
 from whymask.models import MODELS
 from whymask.models.efficientnet_lite import SIZES
 

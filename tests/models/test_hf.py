@@ -7,7 +7,7 @@ from skimage.data import data_dir
 
 import whymask
 from whymask import WhymaskError
-from whymask.imaging import load_image
+from whymask.images.imaging import load_image
 
 from models.checkpoints import edited, without
 

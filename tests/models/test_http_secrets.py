@@ -10,7 +10,7 @@ import pytest
 
 from whymask import WhymaskError
 from whymask.models.http import HttpModel
-from whymask.redact import shown
+from whymask.utils.redact import shown
 
 from models.serving import ask_once, serving
 

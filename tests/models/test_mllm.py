@@ -14,9 +14,9 @@ from safetensors.torch import load_file
 
 import whymask
 from whymask import WhymaskError
-from whymask.case import Case
 from whymask.cli import main
-from whymask.imaging import load_image
+from whymask.explainer.case import Case
+from whymask.images.imaging import load_image
 from whymask.models import mllm
 from whymask.models.llava import Llava
 from whymask.models.qwen2_5_vl import Patches, Qwen25VL

@@ -3,7 +3,7 @@ import pytest
 
 import whymask
 from whymask import WhymaskError
-from whymask.case import batching
+from whymask.explainer.case import batching
 
 from models.tiny import lit
 

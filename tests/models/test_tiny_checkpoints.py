@@ -8,9 +8,11 @@ import pytest
 pytest.importorskip("transformers", reason="transformers is not installed: whymask[hf]")
 
 import whymask
-from whymask import Repair, WhymaskError, scenes
-from whymask.answers import PLAIN, answer_all, repope_cases
+from whymask import Repair, WhymaskError
 from whymask.cli import main
+from whymask.data import scenes as scene_questions
+from whymask.explainer.answers import PLAIN, answer_all, repope_cases
+from whymask.images import scenes
 from whymask.models.tiny import CHECKPOINTS, FAMILIES
 
 IMAGES = 25
@@ -19,7 +21,7 @@ IMAGES = 25
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     where = tmp_path_factory.mktemp("scenes")
-    scenes.write(where, "adversarial", IMAGES)
+    scene_questions.write(where, "adversarial", IMAGES)
     return where
 
 
@@ -28,7 +30,11 @@ def answered(request, folder):
     """(model, what training told of it, its answers to a sample of the questions it was tested on)."""
     model = whymask.load(request.param)
     trained = json.loads((CHECKPOINTS / request.param / "training.json").read_text())
-    return model, trained, list(answer_all(model, scenes.questions("adversarial", IMAGES), folder, prompt=PLAIN))
+    return (
+        model,
+        trained,
+        list(answer_all(model, scene_questions.questions("adversarial", IMAGES), folder, prompt=PLAIN)),
+    )
 
 
 def test_ships_as_plain_tensors_of_a_few_megabytes(answered):
@@ -80,7 +86,7 @@ def test_what_the_vocabulary_lacks_is_named(folder):
     with pytest.raises(WhymaskError, match="no token for 'dog' in tiny-qwen"):
         whymask.repair("scene:0", model, question="Is there a dog in the image?", want="No")
     with pytest.raises(WhymaskError, match="no token for 'This' in tiny-qwen"):  # POPE's long prompt
-        next(answer_all(model, scenes.questions("adversarial", 1), folder))
+        next(answer_all(model, scene_questions.questions("adversarial", 1), folder))
 
 
 @pytest.mark.parametrize("shown", [True, False])

@@ -9,7 +9,7 @@ import torch
 
 import whymask
 from whymask import WhymaskError
-from whymask.case import Case
+from whymask.explainer.case import Case
 from whymask.search import METHODS, Recipe
 
 from models.tiny import lit

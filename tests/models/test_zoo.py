@@ -8,7 +8,7 @@ import torch
 from skimage.data import data_dir
 
 from whymask import WhymaskError
-from whymask.imaging import load_image
+from whymask.images.imaging import load_image
 from whymask.models import zoo
 from whymask.models.packages import optional
 

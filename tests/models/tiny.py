@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from whymask.imaging import CentreCrop
+from whymask.images.imaging import CentreCrop
 from whymask.models.torch_module import TorchClassifier
 
 QUADRANTS = ["top left", "top right", "bottom left", "bottom right"]

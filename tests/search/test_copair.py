@@ -138,7 +138,7 @@ def test_two_regions():
 
 def test_reported_order_is_inside_the_mask():
     result = run("copair+order", tangled(64), 64, centroids=grid_centroids(8, 8))
-    assert sorted(result.seed.order) == np.flatnonzero(result.mask).tolist()
+    assert sorted(result.selection.order) == np.flatnonzero(result.mask).tolist()
 
 
 def test_needs_centroids():

@@ -37,7 +37,7 @@ def same(a, b):
     assert (a.mask is None) == (b.mask is None)
     if a.mask is not None:
         np.testing.assert_array_equal(a.mask, b.mask)
-        assert a.seed.order == b.seed.order
+        assert a.selection.order == b.selection.order
     assert a.score == b.score
     assert a.ledger == b.ledger
 
@@ -156,7 +156,7 @@ def test_progress_is_told_after_every_batch():
     result = run("trace+greedy", tangled(12), 12, params={"k": 3}, progress=told.append)
     assert [p.forwards for p in told] == sorted(p.forwards for p in told)
     assert told[-1].forwards == result.ledger.mec
-    assert len(told) == 5 + 3 + (12 - result.seed.kept)
+    assert len(told) == 5 + 3 + (12 - result.selection.kept)
     assert told[0].forwards > 0
     np.testing.assert_array_equal(told[4].best.mask, result.mask)
 
@@ -320,7 +320,7 @@ def test_a_stopped_internal_ordering_is_completed_by_last_scores():
     cost = run("trace", lambda rows: rows @ weights, 20).ledger.mec
     result = run("trace+order", lambda rows: rows @ weights, 20, budget=cost + 8)
     assert not result.complete
-    assert list(result.seed.order) == sorted(np.flatnonzero(result.mask), reverse=True)
+    assert list(result.selection.order) == sorted(np.flatnonzero(result.mask), reverse=True)
 
 
 @pytest.mark.parametrize("name", ON_SETS)

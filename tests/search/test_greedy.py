@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from whymask.search import Seed, run
+from whymask.search import Selection, run
 from whymask.search.greedy import greedy
 
 from search.functions import complete, modular, problem, tangled
@@ -16,7 +16,7 @@ def test_forwards(n):
 @pytest.mark.parametrize("placed", [(3,), (5, 0, 2), (4, 3, 2, 1, 0, 5, 6)])
 def test_continuation(placed):
     n = 7
-    seed = Seed(np.isin(np.arange(n), placed), order=placed, kept=len(placed))
+    seed = Selection(np.isin(np.arange(n), placed), order=placed, kept=len(placed))
     result, sizes = complete(greedy(problem(n), seed), tangled(n))
     assert result.order[: len(placed)] == placed
     assert sorted(result.order) == list(range(n))

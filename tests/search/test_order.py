@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from whymask import WhymaskError
-from whymask.search import Seed, run
+from whymask.search import Selection, run
 from whymask.search.order import order_inside
 
 from search.functions import complete, problem, tangled
@@ -15,7 +15,7 @@ def additive(rows):
 
 
 def seeded(*regions, n=5):
-    return Seed(np.isin(np.arange(n), regions))
+    return Selection(np.isin(np.arange(n), regions))
 
 
 def test_orders_inside_the_set_and_releases():
@@ -46,11 +46,11 @@ def test_early_stop_keeps_the_same_prefix_with_fewer_forwards(seed, threshold):
         return run("trace+order", tangled(14, seed), 14, seed=seed, params=params)
 
     full, early = prefix(False), prefix(True)
-    assert full.seed.prefix == early.seed.prefix
-    assert len(full.seed.order) == 6
+    assert full.selection.prefix == early.selection.prefix
+    assert len(full.selection.order) == 6
     assert early.ledger.mec <= full.ledger.mec
     assert early.ledger.nominal <= full.ledger.nominal + 1  # looking up F(C), which is known
-    if early.seed.kept < 5:
+    if early.selection.kept < 5:
         assert early.ledger.nominal < full.ledger.nominal
 
 

@@ -40,7 +40,7 @@ def test_parameter_names_belong_to_one_stage():
 def test_parameters_reach_every_stage():
     params = {"k": 4, "gamma": 1.0, "objective": "sufficiency"}
     result = run("trace+greedy", tangled(16), 16, params=params)
-    assert result.seed.kept == 4
+    assert result.selection.kept == 4
     assert result.ledger.entries.keys() == {("init", "suff"), ("order", "suff"), ("continue", "suff")}
     assert result.ledger.stage("order")[0] == 4 * 5 // 2
     assert result.ledger.stage("continue")[0] == 12 * 13 // 2
@@ -114,7 +114,7 @@ def test_a_recipe_is_a_string_or_an_object():
 @pytest.mark.parametrize("name", ["copair+greedy", "copair+phasewin", "random-k+greedy", "random-k+phasewin"])
 def test_initialised_search_starts_from_the_kept_prefix(name):
     result = run(name, tangled(25), 25, centroids=grid_centroids(5, 5))
-    kept = result.seed.prefix
+    kept = result.selection.prefix
     assert tuple(result.order[: len(kept)]) == kept
     assert result.ledger.entries.keys() >= {("init", "suff"), ("order", "suff"), ("continue", "necc")}
 

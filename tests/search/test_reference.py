@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from whymask.search import Seed, run
+from whymask.search import Selection, run
 from whymask.search.phasewin import phasewin
 
 from search.functions import REFERENCE, N, complete, problem
@@ -51,7 +51,7 @@ def test_order_and_forwards(function, variant):
 
 @pytest.mark.parametrize("function", REFERENCE)
 def test_phasewin_from_a_placed_prefix(function):
-    seed = Seed(np.isin(np.arange(N), [5, 6, 7]), order=(5, 6, 7), kept=3)
+    seed = Selection(np.isin(np.arange(N), [5, 6, 7]), order=(5, 6, 7), kept=3)
     result, sizes = complete(phasewin(problem(N), seed), REFERENCE[function])
     assert [2 * sum(sizes), digest(result.order)] == EXPECTED[function]["pw_from_5_6_7"]
 

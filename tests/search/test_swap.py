@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from whymask import WhymaskError
-from whymask.objective import SUFF_NECC, SUFFICIENCY, Archive, Objective, Oracle, pack
 from whymask.search import METHODS, Problem, Recipe, Search, run
 from whymask.search.discs import compact_masks
+from whymask.search.objective import SUFF_NECC, SUFFICIENCY, Archive, Objective, Oracle, pack
 from whymask.search.random_k import random_k
 from whymask.search.recipes import Method
 from whymask.search.surrogate import Surrogate
@@ -113,11 +113,11 @@ def test_swap_never_makes_a_mask_worse(start):
 def test_swap_stops_at_a_local_optimum_and_says_so():
     respond = tangled(10, seed=2)
     found = run("random-k+swap", respond, 10, params={"k": 3, "tries": 10_000})
-    assert found.seed.local_optimum
+    assert found.selection.local_optimum
     neighbours = single_exchanges(found.mask, np.zeros(10))
     assert respond(neighbours).max() <= found.score
     assert found.ledger.mec <= 120  # C(10, 3)
-    assert not run("random-k+swap", respond, 10, params={"k": 3, "tries": 4}).seed.local_optimum
+    assert not run("random-k+swap", respond, 10, params={"k": 3, "tries": 4}).selection.local_optimum
 
 
 def test_swap_finds_the_best_mask_of_a_modular_function():
@@ -208,7 +208,7 @@ def test_lean_asks_less_where_a_side_is_settled():
 def test_lean_starts_from_the_kept_prefix():
     respond, _, centroids = spot(seed=2)
     found = run("discs+swap+lean", respond, 64, centroids=centroids)
-    assert tuple(found.order[: found.seed.kept].tolist()) == found.seed.prefix
+    assert tuple(found.order[: found.selection.kept].tolist()) == found.selection.prefix
 
 
 def test_smallest_needs_no_k():
@@ -217,7 +217,7 @@ def test_smallest_needs_no_k():
     respond = lambda rows: 0.05 + 0.9 * (rows[:, needed].sum(axis=1) / 3) ** 2  # noqa: E731
     found = run("smallest", respond, 16, centroids=GRID)
     assert np.flatnonzero(found.mask).tolist() == [5, 6, 9]
-    assert found.seed.goal == pytest.approx(0.9 * 0.95)
+    assert found.selection.goal == pytest.approx(0.9 * 0.95)
     assert found.frontier[3] == pytest.approx(0.95)
     assert found.frontier[2] == pytest.approx(0.05 + 0.9 * 4 / 9)
 
@@ -226,7 +226,7 @@ def test_smallest_says_when_nothing_is_enough():
     respond = lambda rows: rows.mean(axis=1) ** 2  # noqa: E731 - every region is needed
     found = run("smallest", respond, 16, centroids=GRID, params={"k_max": 6, "tries": 20})
     assert found.mask.sum() == 6
-    assert found.score < found.seed.goal
+    assert found.score < found.selection.goal
     reached = run("smallest", respond, 16, centroids=GRID, params={"enough": 0.1, "tries": 20})
     assert reached.mask.sum() == 6  # (6 / 16) ** 2 = 0.14, (5 / 16) ** 2 = 0.098
     assert reached.score >= 0.1
@@ -236,7 +236,7 @@ def test_others_share_few_regions():
     spots = [[0, 1, 4, 5], [10, 11, 14, 15], [2, 3, 6, 7]]
     respond = lambda rows: np.max([rows[:, spot].mean(axis=1) for spot in spots], axis=0)  # noqa: E731
     found = run("discs+swap+others", respond, 16, centroids=GRID, params={"k": 4, "overlap": 0.25})
-    masks = [found.seed.mask, *(other.mask for other in found.seed.others)]
+    masks = [found.selection.mask, *(other.mask for other in found.selection.others)]
     assert len(masks) == 3
     assert all(respond(mask[None])[0] == 1 for mask in masks)
     assert all((a & b).sum() <= 1 for i, a in enumerate(masks) for b in masks[:i])
@@ -261,7 +261,7 @@ def test_the_best_of_several_masks_comes_first():
     for seed in range(6):
         params = {"k": 4, "tries": 8}
         found = run("random-k+swap+others", tangled(16, seed), 16, seed=seed, centroids=GRID, params=params)
-        assert all(found.score >= other.score for other in found.seed.others)
+        assert all(found.score >= other.score for other in found.selection.others)
 
 
 @pytest.mark.parametrize("budget", [0, 20, 33, 60])
@@ -269,7 +269,7 @@ def test_smallest_keeps_its_goal_when_the_budget_ends_it(budget):
     respond, _, centroids = spot(seed=3)
     found = run("smallest", respond, 64, centroids=centroids, budget=budget)
     assert found.mask.sum() <= 8
-    assert (found.seed.goal is None) == (budget == 0)
+    assert (found.selection.goal is None) == (budget == 0)
 
 
 def test_wrong_parameters_are_refused():

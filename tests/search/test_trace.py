@@ -146,14 +146,14 @@ def test_leftovers_follow_the_logits():
     result = run("trace-seed", modular(20)[0], 20, params={"k": 4})
     rest = result.order[4:]
     assert set(result.order[:4]) == set(np.flatnonzero(result.mask))
-    assert (np.diff(result.seed.logits[-1][rest]) <= 0).all()
+    assert (np.diff(result.selection.logits[-1][rest]) <= 0).all()
 
 
 def test_is_the_same_mask_alone_and_as_an_initialiser():
     respond = tangled(30)
     alone, start = run("trace", respond, 30, seed=5), run("trace+greedy", respond, 30, seed=5)
     np.testing.assert_array_equal(alone.mask, start.mask)
-    kept = start.seed.kept
+    kept = start.selection.kept
     assert set(start.order[:kept]) <= set(np.flatnonzero(alone.mask))
     assert start.ledger.nominal == 160 + 36 + (30 - kept) * (30 - kept + 1)
 

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from whymask.errors import WhymaskError
-from whymask.results import EvidenceMask
+from whymask.results.mask import EvidenceMask
 from whymask.serve.app import FIGURES, UPLOADS
 from whymask.serve.connections import MOST
 from whymask.serve.request import read_image

@@ -4,7 +4,9 @@ import pytest
 from PIL import Image
 
 from whymask.errors import WhymaskError
-from whymask.results import EvidenceMask, Explanation, Ordering
+from whymask.results.base import Explanation
+from whymask.results.mask import EvidenceMask
+from whymask.results.ordering import Ordering
 from whymask.serve.history import History
 from whymask.serve.jobs import HIDDEN, Jobs, QueueFullError
 from whymask.serve.request import Request

@@ -8,7 +8,7 @@ import pytest
 
 from whymask import METHOD
 from whymask.models.base import Target
-from whymask.results import Explanation
+from whymask.results.base import Explanation
 
 from serve.served import Slow, photo, serving, until
 

@@ -8,14 +8,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from whymask.arrays import Floats
 from whymask.baselines.backward import differentiable
 from whymask.baselines.regions import pixels
 from whymask.errors import WhymaskError
-from whymask.masking import fill_canvas
+from whymask.images.masking import fill_canvas
 from whymask.models.differentiable import Differentiable
-from whymask.objective import SUFF_NECC, Floats, Objective
-from whymask.search.limits import Count, Part, Weight, Whole
-from whymask.search.protocol import Ask, Initialiser, Problem, Seed, check_k
+from whymask.search.limits import Count, NonNegative, Proportion, Weight
+from whymask.search.objective import SUFF_NECC, Objective
+from whymask.search.protocol import Ask, Initialiser, Problem, Selection, check_k
 
 USUAL = 10  # regions that "fixed" keeps
 SIZES = (5, 16)  # between which the knee and the plateau are looked for
@@ -29,8 +30,8 @@ def asn(
     *,
     k: Count | None = None,
     rule: Literal["fixed", "knee", "plateau"] = "fixed",
-    steps: Whole = 25,
-    margin: Part = 0.8,
+    steps: NonNegative = 25,
+    margin: Proportion = 0.8,
     sparse: Weight = 0.01,
     decided: Weight = 0.05,
     memory_saving: bool = False,
@@ -56,9 +57,9 @@ def asn(
     least, most = (size, size) if rule == "fixed" else (min(SIZES[0], problem.n), min(SIZES[1], problem.n))
     ranks = np.argsort(np.argsort(-theta, kind="stable"), kind="stable")
     rows = ranks < np.arange(least, most + 1)[:, None]
-    scores = yield Ask(rows, objective, "init", Seed(rows[0], logits=theta[None]))
+    scores = yield Ask(rows, objective, "init", Selection(rows[0], logits=theta[None]))
     chosen = plateau(scores) if rule == "plateau" else knee(scores)
-    return Seed(rows[chosen], float(scores[chosen]), logits=theta[None])
+    return Selection(rows[chosen], float(scores[chosen]), logits=theta[None])
 
 
 def relaxed(

@@ -13,8 +13,8 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from whymask.baselines.regions import by_map
-from whymask.batching import is_out_of_memory
 from whymask.errors import WhymaskError
+from whymask.models.batching import is_out_of_memory
 from whymask.models.differentiable import Differentiable
 from whymask.models.torch_module import evaluating
 from whymask.search.protocol import Continuation, Problem

@@ -4,8 +4,8 @@ from itertools import count
 
 import numpy as np
 
-from whymask.objective import SUFF_NECC, Objective
 from whymask.search.limits import Count
+from whymask.search.objective import SUFF_NECC, Objective
 from whymask.search.protocol import Ask, Continuation, Problem, Ranking, extend
 
 

@@ -5,9 +5,9 @@ from math import ceil, isqrt, log2
 import numpy as np
 from PIL import Image
 
+from whymask.arrays import Bools, Floats, Masks
 from whymask.baselines.regions import by_map, in_chunks, pixels
 from whymask.errors import WhymaskError
-from whymask.objective import Bools, Floats, Masks
 from whymask.search.limits import Count, Several
 from whymask.search.protocol import Continuation, Problem, Ranking
 

@@ -4,9 +4,10 @@ from math import comb
 
 import numpy as np
 
+from whymask.arrays import Bools, Floats
 from whymask.baselines.regions import by_values, in_chunks
-from whymask.objective import SUFFICIENCY, Bools, Floats
 from whymask.search.limits import Several
+from whymask.search.objective import SUFFICIENCY
 from whymask.search.protocol import Ask, Continuation, Problem, Ranking
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from whymask.objective import SUFF_NECC, Objective
+from whymask.search.objective import SUFF_NECC, Objective
 from whymask.search.protocol import Ask, Continuation, Problem, Ranking, extend
 
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from whymask.arrays import Bools, Floats
 from whymask.baselines.regions import by_values, in_chunks
-from whymask.objective import Bools, Floats
 from whymask.search.limits import Positive, Several, Weight
 from whymask.search.protocol import Continuation, Problem, Ranking
 

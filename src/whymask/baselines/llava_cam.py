@@ -10,14 +10,14 @@ import torch
 from whymask.baselines.backward import backward
 from whymask.errors import WhymaskError
 from whymask.models.differentiable import Differentiable, Tokens
-from whymask.search.limits import Whole
+from whymask.search.limits import NonNegative
 
 NOISE = 25.5  # grey levels: a tenth of the range
 
 
 @backward
 def llava_cam(
-    image: Differentiable, rng: np.random.Generator, *, copies: Whole = 50, layer: Whole | None = None
+    image: Differentiable, rng: np.random.Generator, *, copies: NonNegative = 50, layer: NonNegative | None = None
 ) -> torch.Tensor:
     """relu(sum_c w_c A_ic) over image tokens i, A the output of a layer's normalisation after its attention.
 

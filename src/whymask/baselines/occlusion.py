@@ -3,7 +3,7 @@
 import numpy as np
 
 from whymask.baselines.regions import by_values
-from whymask.objective import SUFFICIENCY
+from whymask.search.objective import SUFFICIENCY
 from whymask.search.protocol import Ask, Continuation, Problem
 
 

@@ -5,8 +5,9 @@ from collections.abc import Callable, Generator
 import numpy as np
 from numpy.typing import NDArray
 
+from whymask.arrays import Floats, Rows
 from whymask.errors import WhymaskError
-from whymask.objective import SUFFICIENCY, Floats, Rows
+from whymask.search.objective import SUFFICIENCY
 from whymask.search.protocol import Ask, Problem, Ranking
 
 

@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from whymask.arrays import Masks
 from whymask.baselines.regions import by_map, pixels
-from whymask.objective import SUFFICIENCY, Masks
 from whymask.search.limits import Count, Fraction
+from whymask.search.objective import SUFFICIENCY
 from whymask.search.protocol import Ask, Continuation, Problem
 
 AN_ASK = 50  # masks: a thousand of them would take 200 MB

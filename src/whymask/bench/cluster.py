@@ -18,10 +18,10 @@ from time import monotonic, sleep
 from typing import Any
 
 from whymask.bench.config import ModelSpec
-from whymask.bench.manifest import Sample
-from whymask.bench.questions import Asked
 from whymask.bench.records import Record, Store
 from whymask.bench.worker import Plan, Waiting, Work, Worker
+from whymask.data.manifest import Sample
+from whymask.data.questions import Asked
 from whymask.errors import WhymaskError
 from whymask.models import Model
 from whymask.models.packages import optional

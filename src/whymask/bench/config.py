@@ -13,15 +13,15 @@ from typing import Any, get_args
 
 import numpy as np
 
-from whymask.answers import PLAIN, VQA
-from whymask.bench.splits import CORRECT, SOURCES, WRONG
+from whymask.data.pope import Sampling
+from whymask.data.splits import CORRECT, SOURCES, WRONG
 from whymask.errors import WhymaskError, unknown, whole
-from whymask.imaging import Resize
-from whymask.masking import fill_canvas
-from whymask.partition import check_regions
-from whymask.pope import Sampling
-from whymask.redact import public, secrets_in
+from whymask.explainer.answers import PLAIN, VQA
+from whymask.images.imaging import Resize
+from whymask.images.masking import fill_canvas
+from whymask.images.partition import check_regions
 from whymask.search import Recipe
+from whymask.utils.redact import public, secrets_in
 
 EMPHASES = {"ins": "insertion_auc", "high": "high", "repair": "repaired"}
 PROMPTS = {"plain": PLAIN, "vqa": VQA}

@@ -9,8 +9,8 @@ from typing import Any
 
 from whymask.bench.table import read
 from whymask.errors import WhymaskError
-from whymask.files import atomic
 from whymask.models.packages import optional
+from whymask.utils.files import atomic
 
 
 def export(runs: Sequence[str | Path], out: Path) -> int:

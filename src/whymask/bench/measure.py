@@ -9,21 +9,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from whymask.answers import mistake, yes_or_no
-from whymask.case import Case, prefixes, responder
-from whymask.memory import PeakMemory
-from whymask.objective import Bools, Oracle, pack
-from whymask.repairing import outcome, replies
+from whymask.arrays import Bools
+from whymask.explainer.answers import mistake, yes_or_no
+from whymask.explainer.case import Case, prefixes, responder
+from whymask.explainer.repairing import outcome, replies
+from whymask.models.memory import PeakMemory
 from whymask.search import Recipe, Search, drive
-from whymask.search.driver import Part, SearchResult
+from whymask.search.driver import Piece, SearchResult
+from whymask.search.objective import Oracle, pack
 from whymask.search.protocol import completed
 
-Outcome = dict[str, Any] | Exception
+Measured = dict[str, Any] | Exception
 
 
 def measure(
     cases: Sequence[Case], recipe: Recipe, seed: int, budget: int | None = None
-) -> Iterator[tuple[int, Outcome]]:
+) -> Iterator[tuple[int, Measured]]:
     """(number of the case, its numbers or why there are none), as searches end.
 
     All cases are of one model and share its batches. When something fails, those that are left are tried one by one,
@@ -66,7 +67,7 @@ def numbers(case: Case, found: SearchResult) -> dict[str, Any]:
         "complete": found.complete,
         "label": case.bound.target.label,
     }
-    mask = [] if found.seed is None else list(completed(found.seed).order[: int(found.seed.mask.sum())])
+    mask = [] if found.selection is None else list(completed(found.selection).order[: int(found.selection.mask.sum())])
     if found.order is not None:
         order = found.order.tolist()
         curves = case.replay(order)
@@ -121,7 +122,7 @@ class Shares:
             self.seconds[number] += self.tick()
             yield search
 
-    def respond(self, parts: Sequence[Part]) -> Sequence[ArrayLike]:
+    def respond(self, parts: Sequence[Piece]) -> Sequence[ArrayLike]:
         """Answer a batch."""
         answers = self._respond(parts)
         each = self.tick() / sum(len(rows) for _, rows in parts)

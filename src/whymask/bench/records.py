@@ -23,8 +23,8 @@ from typing import IO, Any
 from filelock import FileLock, Timeout
 
 from whymask.errors import WhymaskError
-from whymask.files import atomic, sync_folder, writable
-from whymask.redact import public
+from whymask.utils.files import atomic, sync_folder, writable
+from whymask.utils.redact import public
 
 Record = dict[str, Any]
 

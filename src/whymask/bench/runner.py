@@ -14,15 +14,15 @@ import numpy as np
 
 from whymask.bench.cluster import Workers, connected
 from whymask.bench.config import Config, ModelSpec
-from whymask.bench.imagenet import labelled
-from whymask.bench.manifest import manifest_of, read_manifest, write_manifest
-from whymask.bench.objects import samples
-from whymask.bench.questions import to_ask
 from whymask.bench.records import Row, Store
 from whymask.bench.worker import Plan, Work, Worker, load_model
-from whymask.files import writable
+from whymask.data.imagenet import labelled
+from whymask.data.manifest import manifest_of, read_manifest, write_manifest
+from whymask.data.objects import samples
+from whymask.data.questions import to_ask
 from whymask.models import Model
-from whymask.redact import redacted_errors
+from whymask.utils.files import writable
+from whymask.utils.redact import redacted_errors
 
 
 @dataclass

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from whymask.objective import Floats
+from whymask.arrays import Floats
 
 DRAWS = 5000
 

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from whymask.arrays import Floats
 from whymask.bench.records import Record, Row, Store, digest
 from whymask.bench.stats import intervals, p_values
 from whymask.errors import WhymaskError, unknown
 from whymask.metrics.repair import small
-from whymask.objective import Floats
 
 
 @dataclass(frozen=True)

@@ -9,20 +9,20 @@ from functools import cached_property
 from typing import TypeAlias
 
 from whymask.api import sized
-from whymask.bench import questions, splits
+from whymask.arrays import Bools
 from whymask.bench.config import EMPHASES, Config, MethodSpec, ModelSpec, SplitSpec
-from whymask.bench.manifest import Sample
-from whymask.bench.measure import Outcome, measure
-from whymask.bench.objects import overlap, truth
-from whymask.bench.questions import Asked
+from whymask.bench.measure import Measured, measure
 from whymask.bench.records import Record, Row, Store, digest
-from whymask.case import Case, versions
+from whymask.data import questions, splits
+from whymask.data.manifest import Sample
+from whymask.data.objects import overlap, truth
+from whymask.data.questions import Asked
 from whymask.errors import WhymaskError
+from whymask.explainer.case import Case, versions
 from whymask.models import Model, load
-from whymask.objective import Bools
-from whymask.redact import public, redacted
 from whymask.search import Recipe
 from whymask.search.recipes import plain
+from whymask.utils.redact import public, redacted
 
 SCHEMA = 1  # of the records: a change in what the numbers mean
 
@@ -188,7 +188,7 @@ class Worker:
 
 def _outcomes(
     pairs: Sequence[tuple[Sample, Case | Exception]], recipe: Recipe, seed: int, budget: int | None
-) -> Iterator[tuple[Sample, Outcome]]:
+) -> Iterator[tuple[Sample, Measured]]:
     ready = [(sample, case) for sample, case in pairs if isinstance(case, Case)]
     for sample, case in pairs:
         if isinstance(case, Exception):

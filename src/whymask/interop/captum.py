@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from whymask.errors import WhymaskError, unknown, whole
-from whymask.imaging import Canvas
-from whymask.masking import compose, stack
-from whymask.partition import Partition, partition
+from whymask.images.imaging import Canvas
+from whymask.images.masking import compose, stack
+from whymask.images.partition import Partition, partition
 from whymask.search import Problem, Recipe, Search, SearchResult, drive
-from whymask.search.driver import Part
+from whymask.search.driver import Piece
 
 OUTPUTS = ("logits", "probs")
 
@@ -94,7 +94,7 @@ class EvidenceAttribution:
             expected = sum(self.recipe.estimate(example.partition.n) for example in examples)
             with tqdm(total=expected, unit="forward", disable=not show_progress) as bar:
 
-                def respond(parts: Sequence[Part]) -> list[NDArray[np.float32]]:
+                def respond(parts: Sequence[Piece]) -> list[NDArray[np.float32]]:
                     images = stack([examples[number].masked(rows) for number, rows in parts])
                     scores = self._scores(images, [examples[number].target for number, rows in parts for _ in rows])
                     bar.update(len(scores))

@@ -12,8 +12,8 @@ from typing import Any, TypedDict
 
 import numpy as np
 
+from whymask.arrays import Bools
 from whymask.errors import WhymaskError
-from whymask.objective import Bools
 
 
 class CocoRLE(TypedDict):

@@ -2,11 +2,11 @@
 
 from whymask.metrics.curves import Curves
 from whymask.metrics.overlap import jaccard, overlap, recurrence, top_overlap
-from whymask.metrics.repair import Outcome, Repairs, correction_region, repairs
+from whymask.metrics.repair import RepairOutcome, Repairs, correction_region, repairs
 
 __all__ = [
     "Curves",
-    "Outcome",
+    "RepairOutcome",
     "Repairs",
     "correction_region",
     "jaccard",

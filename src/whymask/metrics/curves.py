@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from whymask.arrays import Floats
 from whymask.errors import WhymaskError
-from whymask.objective import Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ ROUNDING = 1e-9  # areas are sums of shares
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RepairOutcome:
     """One wrong answer after an attempt to repair it."""
 
     repaired: bool
@@ -83,10 +83,10 @@ def small(removed: float) -> bool:
     return removed <= SMALL + ROUNDING
 
 
-def repairs(outcomes: Sequence[Outcome], mistake: Mistake | None = None) -> Repairs:
+def repairs(outcomes: Sequence[RepairOutcome], mistake: Mistake | None = None) -> Repairs:
     """Sum up outcomes; only those of one kind of mistake where that is named.
 
-    >>> repairs([Outcome(True, 0.05), Outcome(True, 0.35), Outcome(False, 1.0)])
+    >>> repairs([RepairOutcome(True, 0.05), RepairOutcome(True, 0.35), RepairOutcome(False, 1.0)])
     Repairs(total=3, repaired=2, amcr=0.4666666666666666, csr=0.3333333333333333, mec=None)
     """
     some = [outcome for outcome in outcomes if mistake is None or outcome.mistake == mistake]

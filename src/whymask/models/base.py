@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from whymask.imaging import Box, Canvas, ImageSource, Resize
-from whymask.masking import Fill
-from whymask.objective import Floats
+from whymask.arrays import Floats
+from whymask.images.imaging import Box, Canvas, ImageSource, Resize
+from whymask.images.masking import Fill
 
 SCORE = "the score"
 """The label of what a function scores that returns one number: it gives no answers."""

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from whymask.errors import WhymaskError, unknown, whole
-from whymask.imaging import Box, Canvas, ImageSource, Resize, load_image
-from whymask.masking import Fill, fill_canvas
+from whymask.images.imaging import Box, Canvas, ImageSource, Resize, load_image
+from whymask.images.masking import Fill, fill_canvas
 from whymask.models.base import Bound, Response, Target
 
 

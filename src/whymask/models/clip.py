@@ -14,13 +14,13 @@ import torch
 from numpy.typing import NDArray
 
 from whymask.errors import WhymaskError
-from whymask.files import atomic
-from whymask.imaging import Preprocessed
+from whymask.images.imaging import Preprocessed
 from whymask.models.base import Bound, Response, Target
 from whymask.models.classifier import Geometry, PixelBound, is_number
 from whymask.models.hf import from_checkpoint, model_from_checkpoint, normalisation, pixel_steps
 from whymask.models.packages import cache_folder, optional
 from whymask.models.torch_module import TorchClassifier, module_fingerprint
+from whymask.utils.files import atomic
 
 TEMPLATE = "a photo of a {}."
 Texts = str | os.PathLike[str] | Sequence[str]

@@ -11,8 +11,8 @@ import torch
 from PIL import Image, ImageFilter
 
 from whymask.errors import WhymaskError
-from whymask.imaging import Canvas
-from whymask.masking import blend
+from whymask.images.imaging import Canvas
+from whymask.images.masking import blend
 from whymask.models.base import Bound
 
 

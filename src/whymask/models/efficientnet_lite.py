@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from whymask.errors import WhymaskError, unknown
-from whymask.imaging import CentreCrop
+from whymask.images.imaging import CentreCrop
 from whymask.models.onnx import OnnxClassifier, onnx_file
 from whymask.models.packages import optional
 from whymask.models.torch_module import TorchClassifier

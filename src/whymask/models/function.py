@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
+from whymask.arrays import Floats, real_numbers
 from whymask.errors import WhymaskError
-from whymask.imaging import Box, Canvas, ImageSource, Resize
+from whymask.images.imaging import Box, Canvas, ImageSource, Resize
 from whymask.models.base import SCORE, Response
 from whymask.models.classifier import Classifier, PixelBound
-from whymask.objective import Floats, real_numbers
 
 
 @dataclass(frozen=True)
-class Whole:
+class WholeImage:
     """The geometry of models that take pictures of any size: the whole image, its longer side at most `max_side`."""
 
     max_side: int = 512
@@ -61,7 +61,7 @@ class FunctionModel(Classifier):
         self.name, self.batch_size = name, 32
         self.fingerprint = f"function {getattr(function, '__qualname__', name)}{_source(function)}"
         self.settings = {}
-        self.geometry = Whole(size=(size, size) if isinstance(size, int) else size)
+        self.geometry = WholeImage(size=(size, size) if isinstance(size, int) else size)
         self.labels = list(labels or [])
 
     def bind(self, image: ImageSource, **options: Any) -> PixelBound:

@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 
 from whymask.errors import WhymaskError
-from whymask.imaging import Canvas, Preprocessed
+from whymask.images.imaging import Canvas, Preprocessed
 from whymask.models.classifier import no_classes
 from whymask.models.torch_module import TorchClassifier
 

@@ -10,13 +10,13 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from whymask.arrays import Floats
 from whymask.errors import WhymaskError, whole
-from whymask.imaging import ImageSource, Resize, load_image
-from whymask.masking import Fill
+from whymask.images.imaging import ImageSource, Resize, load_image
+from whymask.images.masking import Fill
 from whymask.models.base import Bound, Response, Target
-from whymask.models.function import Whole
+from whymask.models.function import WholeImage
 from whymask.models.remote import UNNUMBERED, Remote, RemoteBound, Served, png
-from whymask.objective import Floats
 
 OWN_ANSWER = "the server's answer"
 
@@ -58,7 +58,7 @@ class HttpModel(Served):
             name: how results call the model; by default by its URL.
         """
         self.per_request = whole("batch_size", batch_size, 1)
-        self.geometry = Whole(whole("max_side", max_side, 1))
+        self.geometry = WholeImage(whole("max_side", max_side, 1))
         self.remote = Remote(url, timeout=timeout, retries=retries, concurrency=concurrency, headers=headers or {})
         self.name = name or self.remote.shown
         self.deterministic = deterministic

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from whymask.errors import WhymaskError
-from whymask.imaging import Box, Canvas, Preprocessed, Resize
+from whymask.images.imaging import Box, Canvas, Preprocessed, Resize
 from whymask.models.classifier import Geometry
 from whymask.models.hf import from_checkpoint, pixel_steps
 from whymask.models.mllm import Mllm, load_parts

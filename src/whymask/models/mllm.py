@@ -17,17 +17,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from whymask.batching import is_out_of_memory
+from whymask.arrays import Floats
 from whymask.errors import WhymaskError
-from whymask.imaging import Canvas, ImageSource, Resize, load_image
-from whymask.masking import Fill, fill_canvas
+from whymask.images.imaging import Canvas, ImageSource, Resize, load_image
+from whymask.images.masking import Fill, fill_canvas
 from whymask.models.base import Bound, Response, Target
+from whymask.models.batching import is_out_of_memory
 from whymask.models.classifier import Geometry
 from whymask.models.dialogue import FIRST, Answer, Dialogue, TokenTexts
 from whymask.models.differentiable import Differentiable, Tokens, stretch
 from whymask.models.hf import from_checkpoint, model_from_checkpoint
 from whymask.models.torch_module import DTYPES, device_of, dtype_of
-from whymask.objective import Floats
 
 LOGITS = 256  # positions whose logits are held at once: 150 MB in fp32 for 150 thousand tokens
 

@@ -12,15 +12,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from whymask.batching import is_out_of_memory, single
 from whymask.errors import WhymaskError
-from whymask.files import atomic
-from whymask.imaging import Canvas, CentreCrop
+from whymask.images.imaging import Canvas, CentreCrop
 from whymask.models.base import Bound, Response
+from whymask.models.batching import is_out_of_memory, single
 from whymask.models.classifier import Classifier, check_scale, no_classes
 from whymask.models.differentiable import Differentiable, forward_only
 from whymask.models.packages import cache_folder, optional
 from whymask.models.torch_module import TorchClassifier
+from whymask.utils.files import atomic
 
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 

@@ -12,10 +12,10 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from whymask.errors import WhymaskError, whole
-from whymask.imaging import Canvas, ImageSource, Resize, load_image
-from whymask.masking import Fill
+from whymask.images.imaging import Canvas, ImageSource, Resize, load_image
+from whymask.images.masking import Fill
 from whymask.models.base import Bound, Response, Target
-from whymask.models.function import Whole
+from whymask.models.function import WholeImage
 from whymask.models.remote import UNNUMBERED, Remote, RemoteBound, Served, png
 
 TOP_LOGPROBS = 20  # the most that such servers return
@@ -76,7 +76,7 @@ class OpenAIChatModel(Served):
             headers={"Authorization": f"Bearer {key}"} if key else {},
         )
         self.model, self.name = model, f"openai:{model}"
-        self.geometry = Whole(whole("max_side", max_side, 1))
+        self.geometry = WholeImage(whole("max_side", max_side, 1))
         self.floor, self.floored = floor, 0
         self.batch_size = 8 * concurrency  # several rounds, so that one slow answer does not leave the server idle
         self.settings = {"url": self.remote.shown}

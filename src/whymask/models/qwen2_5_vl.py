@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from whymask.errors import WhymaskError, whole
-from whymask.imaging import Box, Canvas, Resize
+from whymask.images.imaging import Box, Canvas, Resize
 from whymask.models.hf import from_checkpoint
 from whymask.models.mllm import Mllm, load_parts
 from whymask.models.qwen_vision import BatchedTower, agrees, run_block

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 from whymask.errors import WhymaskError, unknown
 from whymask.models.base import Model
 from whymask.models.packages import optional
-from whymask.redact import public
+from whymask.utils.redact import public
 
 Ability = Literal["gradients", "class", "clip", "question"]
 """Has gradients; tells classes apart; is a CLIP of transformers; answers questions."""

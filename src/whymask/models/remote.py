@@ -21,12 +21,12 @@ from urllib.parse import quote, unquote, unquote_plus
 from PIL import Image
 
 from whymask.errors import WhymaskError, whole
-from whymask.imaging import Box, Canvas
-from whymask.masking import Fill, fill_canvas
+from whymask.images.imaging import Box, Canvas
+from whymask.images.masking import Fill, fill_canvas
 from whymask.models.base import Target
 from whymask.models.classifier import PixelBound
 from whymask.models.packages import optional
-from whymask.redact import shown
+from whymask.utils.redact import shown
 
 if TYPE_CHECKING:
     import httpx

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from whymask.batching import is_out_of_memory
 from whymask.errors import WhymaskError, unknown
-from whymask.imaging import Canvas, CentreCrop
+from whymask.images.imaging import Canvas, CentreCrop
 from whymask.models.base import Bound, Response
+from whymask.models.batching import is_out_of_memory
 from whymask.models.classifier import Classifier, Geometry, check_scale, no_classes
 from whymask.models.differentiable import Differentiable
 

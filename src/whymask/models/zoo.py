@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from whymask.errors import WhymaskError
-from whymask.imaging import Canvas, Preprocessed
+from whymask.images.imaging import Canvas, Preprocessed
 from whymask.models.packages import optional
 from whymask.models.torch_module import TorchClassifier
 

@@ -1,8 +1,8 @@
 """The searches on any set function: no model, no image."""
 
-from whymask.objective import Objective, Oracle
 from whymask.search.driver import Progress, Search, SearchResult, drive, run
-from whymask.search.protocol import Ask, Problem, Ranking, Seed
+from whymask.search.objective import Objective, Oracle
+from whymask.search.protocol import Ask, Problem, Ranking, Selection
 from whymask.search.recipes import METHODS, Recipe
 
 __all__ = [
@@ -16,7 +16,7 @@ __all__ = [
     "Recipe",
     "Search",
     "SearchResult",
-    "Seed",
+    "Selection",
     "drive",
     "run",
 ]

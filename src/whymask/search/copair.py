@@ -8,10 +8,11 @@ from math import ceil, sqrt
 
 import numpy as np
 
+from whymask.arrays import Bools, Floats
 from whymask.errors import WhymaskError
-from whymask.objective import SUFFICIENCY, Bools, Floats, Objective
-from whymask.search.limits import Count, Positive, Share, Whole
-from whymask.search.protocol import Ask, Initialiser, Problem, Seed
+from whymask.search.limits import Count, NonNegative, Positive, Share
+from whymask.search.objective import SUFFICIENCY, Objective
+from whymask.search.protocol import Ask, Initialiser, Problem, Selection
 
 ROUNDING = 1e-9  # areas are sums of shares: do not let their rounding decide the cap
 
@@ -22,12 +23,12 @@ def copair(
     coarse_scale: Positive = 2.0,
     coarse_min: Count = 8,
     coarse_max: Count = 32,
-    centroid_seed: Whole = 0,
+    centroid_seed: NonNegative = 0,
     kmeans_max_iter: Count = 50,
     pool_size: Count | None = None,
     pool_frac: Share = 0.15,
     pool_min: Count = 10,
-    pool_reserve: Whole = 4,
+    pool_reserve: NonNegative = 4,
     pair_gain: float = 0.05,
     min_sufficiency: float = 0.1,
     min_area: Share = 0.0,
@@ -56,9 +57,9 @@ def copair(
         covered = masks @ areas
         return (covered >= min_area - ROUNDING) & (covered <= max_area + ROUNDING)
 
-    singles = yield Ask(groups, objective, "init", Seed(groups[0]), divisible=True)
+    singles = yield Ask(groups, objective, "init", Selection(groups[0]), divisible=True)
     pool = np.argsort(-singles, kind="stable")[:pool_size]  # Eq. 9
-    single = best = Seed(groups[pool[0]], float(singles[pool[0]]))
+    single = best = Selection(groups[pool[0]], float(singles[pool[0]]))
 
     pairs = np.array([groups[i] | groups[j] for i, j in combinations(sorted(pool.tolist()), 2)], dtype=bool).reshape(
         -1, n
@@ -68,7 +69,7 @@ def copair(
         scores = yield Ask(pairs, objective, "init", single, divisible=True)
         top = int(np.argmax(scores))  # Eq. 10
         alone = singles[pool[0]] >= min_sufficiency and scores[top] - singles[pool[0]] < pair_gain
-        best = single if alone else Seed(pairs[top], float(scores[top]))  # Eq. 11
+        best = single if alone else Selection(pairs[top], float(scores[top]))  # Eq. 11
 
     members = sum(bool((best.mask & group).any()) for group in groups)
     if best.score is not None and best.score < min_sufficiency and members < max_groups:
@@ -79,7 +80,7 @@ def copair(
         if len(thirds):
             scores = yield Ask(thirds, objective, "init", best)
             top = int(np.argmax(scores))
-            best = Seed(thirds[top], float(scores[top]))  # Eq. 12
+            best = Selection(thirds[top], float(scores[top]))  # Eq. 12
     return best
 
 

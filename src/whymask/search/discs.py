@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from whymask.arrays import Bools
 from whymask.errors import WhymaskError
-from whymask.objective import SUFFICIENCY, Bools, Objective
 from whymask.search.limits import Count
-from whymask.search.protocol import Ask, Initialiser, Problem, Seed, check_k
+from whymask.search.objective import SUFFICIENCY, Objective
+from whymask.search.protocol import Ask, Initialiser, Problem, Selection, check_k
 
 
 def discs(
@@ -16,9 +17,9 @@ def discs(
     """The best of `centres` masks, each a region and the k - 1 nearest to it; centres lie far from each other."""
     check_k(k, problem.n)
     rows = compact_masks(problem, k, centres)
-    scores = yield Ask(rows, Objective.of(init_objective), "init", Seed(rows[0]), divisible=True)
+    scores = yield Ask(rows, Objective.of(init_objective), "init", Selection(rows[0]), divisible=True)
     top = int(np.argmax(scores))
-    return Seed(rows[top], float(scores[top]))
+    return Selection(rows[top], float(scores[top]))
 
 
 def compact_masks(problem: Problem, k: int, count: int) -> Bools:

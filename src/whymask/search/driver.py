@@ -14,9 +14,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from whymask.arrays import Bools, Floats, Rows, real_numbers
 from whymask.errors import WhymaskError, whole
-from whymask.objective import Bools, Floats, Ledger, Oracle, Question, Rows, real_numbers
-from whymask.search.protocol import Ask, Problem, Ranking, Seed
+from whymask.search.objective import Ledger, Oracle, Query
+from whymask.search.protocol import Ask, Problem, Ranking, Selection
 from whymask.search.recipes import Recipe
 
 ROUNDING = 1e-6  # a sum of probabilities may miss 0 or 1 by this much
@@ -24,13 +25,13 @@ ROUNDING = 1e-6  # a sum of probabilities may miss 0 or 1 by this much
 Respond: TypeAlias = Callable[[Bools], ArrayLike]
 """Kept sets (B, n) of one search -> responses (B,) in [0, 1]."""
 
-Part: TypeAlias = tuple[int, Rows]
+Piece: TypeAlias = tuple[int, Rows]
 """The number of a search and masked images of it: kept sets (B, n) or pixel masks (B, H, W)."""
 
 BatchSize: TypeAlias = int | Callable[[], int] | None
 """The most images in one batch: a number, a function that is asked before each batch, or no limit."""
 
-RespondMany: TypeAlias = Callable[[Sequence[Part]], Sequence[ArrayLike]]
+RespondMany: TypeAlias = Callable[[Sequence[Piece]], Sequence[ArrayLike]]
 """One model batch made of parts of several searches -> the responses of each part."""
 
 
@@ -40,9 +41,9 @@ class SearchResult:
 
     recipe: Recipe
     order: NDArray[np.int64] | None  # all n regions, most important first, where the method orders
-    mask: Bools | None  # (n,) the evidence mask, or the mask of the seed an ordering grew from
+    mask: Bools | None  # (n,) the evidence mask, or the mask of the selection an ordering grew from
     score: float | None  # F(mask) by the initialiser's objective
-    seed: Seed | None
+    selection: Selection | None
     map: Floats | None  # (H, W) the importance of every pixel, by methods that have one
     ledger: Ledger
     complete: bool  # False when the budget ended the search early
@@ -64,7 +65,7 @@ class Progress:
     """Told after every batch: how far a search is."""
 
     forwards: int  # distinct masked images so far (mec)
-    best: Seed | Ranking  # what would be returned now
+    best: Selection | Ranking  # what would be returned now
 
 
 class Search:
@@ -85,14 +86,14 @@ class Search:
         self.progress = progress
         self.generator = recipe.search(replace(problem, archive=self.oracle.archive))
         self.ask: Ask
-        self.question: Question
+        self.query: Query
         self.result: SearchResult | None = None
-        self._spent = False  # the budget has paid for a part of the last question
+        self._spent = False  # the budget has paid for a part of the last query
         self._advance(None)
 
     def answer(self, responses: Floats) -> None:
-        """Give the search the responses to `question.send` and let it go on to its next question."""
-        self._advance(self.oracle.answer(self.question, responses))
+        """Give the search the responses to `query.send` and let it go on to its next query."""
+        self._advance(self.oracle.answer(self.query, responses))
 
     def _advance(self, scores: Floats | None) -> None:
         try:
@@ -109,32 +110,32 @@ class Search:
             self.generator.close()
             self._finish(self.ask.best, complete=False)
         else:
-            self.question = self._open(count)
+            self.query = self._open(count)
 
-    def _open(self, count: int) -> Question:
+    def _open(self, count: int) -> Query:
         return self.oracle.open(self.ask.rows[:count], self.ask.objective, self.ask.stage)
 
     def _affordable(self) -> int:
-        """How many rows of the question, from the first on, the budget pays for."""
+        """How many rows of the query, from the first on, the budget pays for."""
         count = len(self.ask.rows)
         if self.budget is None:
             return count
         left = self.budget - self.oracle.ledger.mec
         return bisect_right(range(1, count + 1), left, key=lambda some: sum(self._open(some).fresh))
 
-    def _tell(self, best: Seed | Ranking) -> None:
+    def _tell(self, best: Selection | Ranking) -> None:
         if self.progress:
             self.progress(Progress(self.oracle.ledger.mec, best))
 
-    def _finish(self, found: Seed | Ranking, *, complete: bool) -> None:
+    def _finish(self, found: Selection | Ranking, *, complete: bool) -> None:
         found = self.recipe.settle(found)
-        seed = found if isinstance(found, Seed) else found.seed
+        selection = found if isinstance(found, Selection) else found.selection
         self.result = SearchResult(
             recipe=self.recipe,
             order=np.array(found.order) if isinstance(found, Ranking) else None,
-            mask=None if seed is None else seed.mask,
-            score=None if seed is None else seed.score,
-            seed=seed,
+            mask=None if selection is None else selection.mask,
+            score=None if selection is None else selection.score,
+            selection=selection,
             map=found.map if isinstance(found, Ranking) else None,
             ledger=Ledger(dict(self.oracle.ledger.entries)),
             complete=complete,
@@ -175,15 +176,15 @@ def _drive(
             result = running.pop(number).result
             assert result is not None
             yield number, result
-        parts = [(number, search.question.send) for number, search in running.items()]
+        parts = [(number, search.query.send) for number, search in running.items()]
         for number, responses in in_batches(parts, respond, batch_size).items():
             running[number].answer(responses)
 
 
-def in_batches(parts: Sequence[Part], respond: RespondMany, batch_size: BatchSize) -> dict[int, Floats]:
+def in_batches(parts: Sequence[Piece], respond: RespondMany, batch_size: BatchSize) -> dict[int, Floats]:
     """Cut the parts into batches, send them, and put the checked responses of each search together again."""
     answers: dict[int, list[Floats]] = {number: [] for number, _ in parts}
-    batch: list[Part] = []
+    batch: list[Piece] = []
     room = _room(batch_size)
 
     def flush() -> None:

@@ -2,25 +2,25 @@
 
 import numpy as np
 
-from whymask.objective import SUFF_NECC, Objective
-from whymask.search.protocol import Ask, Continuation, Problem, Seed, extend, first_guess, ranking
+from whymask.search.objective import SUFF_NECC, Objective
+from whymask.search.protocol import Ask, Continuation, Problem, Selection, extend, first_guess, ranking
 
 
 def greedy(
-    problem: Problem, seed: Seed | None = None, *, objective: Objective | str | float = SUFF_NECC
+    problem: Problem, selection: Selection | None = None, *, objective: Objective | str | float = SUFF_NECC
 ) -> Continuation:
-    """Order all regions by greedy insertion, after the prefix of `seed` if there is one (Eq. 3).
+    """Order all regions by greedy insertion, after the prefix of `selection` if there is one (Eq. 3).
 
     From r placed regions this asks for (n - r)(n - r + 1) / 2 sets.
     """
     objective = Objective.of(objective)
-    placed = list(seed.prefix) if seed else []
+    placed = list(selection.prefix) if selection else []
     live = [region for region in range(problem.n) if region not in placed]
-    last = first_guess(problem, seed)
+    last = first_guess(problem, selection)
     while live:
         rows = extend(placed, live, problem.n)
-        nothing_known = seed is None and not placed  # else an order by last scores beats a choice among few
-        scores = yield Ask(rows, objective, "continue", ranking(placed, last, seed), divisible=nothing_known)
+        nothing_known = selection is None and not placed  # else an order by last scores beats a choice among few
+        scores = yield Ask(rows, objective, "continue", ranking(placed, last, selection), divisible=nothing_known)
         last[live[: len(scores)]] = scores
         placed.append(live.pop(int(np.argmax(scores))))
-    return ranking(placed, last, seed)
+    return ranking(placed, last, selection)

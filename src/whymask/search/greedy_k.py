@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from whymask.objective import SUFFICIENCY, Objective
 from whymask.search.limits import Count
-from whymask.search.protocol import Ask, Initialiser, Problem, Seed, check_k, extend, mask_of, ranking
+from whymask.search.objective import SUFFICIENCY, Objective
+from whymask.search.protocol import Ask, Initialiser, Problem, Selection, check_k, extend, mask_of, ranking
 
 
 def greedy_k(
@@ -21,15 +21,15 @@ def greedy_k(
     objective, rng = Objective.of(init_objective), problem.rng()
     placed: list[int] = []
     last = np.zeros(problem.n)
-    best: Seed
+    best: Selection
     while len(placed) < k:
         live = [region for region in range(problem.n) if region not in placed]
         if candidates is not None and candidates < len(live):
             live = sorted(rng.choice(live, size=candidates, replace=False).tolist())
-        stop_here = Seed(mask_of(ranking(placed, last, None).order[:k], problem.n))
+        stop_here = Selection(mask_of(ranking(placed, last, None).order[:k], problem.n))
         rows = extend(placed, live, problem.n)
         last[live] = scores = yield Ask(rows, objective, "init", stop_here)
         top = int(np.argmax(scores))
         placed.append(live[top])
-        best = Seed(rows[top], float(scores[top]))
+        best = Selection(rows[top], float(scores[top]))
     return best

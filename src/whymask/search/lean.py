@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import numpy as np
 
-from whymask.objective import SUFF_NECC, SUFFICIENCY
-from whymask.search.limits import Part, Rest, Share, Whole
-from whymask.search.protocol import Ask, Continuation, Problem, Ranking, Seed, extend, first_guess, mask_of, ranking
+from whymask.search.limits import NonNegative, Proportion, Rest, Share
+from whymask.search.objective import SUFF_NECC, SUFFICIENCY
+from whymask.search.protocol import (
+    Ask,
+    Continuation,
+    Problem,
+    Ranking,
+    Selection,
+    extend,
+    first_guess,
+    mask_of,
+    ranking,
+)
 
 
 def lean(
     problem: Problem,
-    seed: Seed | None = None,
+    selection: Selection | None = None,
     *,
-    again: Part = 0.25,
-    between: Whole = 3,
+    again: Proportion = 0.25,
+    between: NonNegative = 3,
     at_once: Rest = 0.15,
     reached: Share = 0.95,
     settled: Rest = 0.02,
 ) -> Continuation:
-    """Order all regions by 0.5 Suff + 0.5 Necc, after the prefix of `seed`, for a part of Greedy's forwards.
+    """Order all regions by 0.5 Suff + 0.5 Necc, after the prefix of `selection`, for a part of Greedy's forwards.
 
     A look at all regions that are left is followed by `between` looks at the share `again` of them with the best last
     scores; each look places one. While the rest of the image scores at most a share `settled` of the whole, removing
@@ -28,16 +38,16 @@ def lean(
     the two changes, the next look is at all of them.
     """
     n = problem.n
-    placed = list(seed.prefix) if seed else []
+    placed = list(selection.prefix) if selection else []
     live = [region for region in range(n) if region not in placed]
-    last = first_guess(problem, seed)
+    last = first_guess(problem, selection)
     whole = np.ones(n, dtype=bool)
     response = problem.archive.response
     looks, before = 0, None  # since the last one at all regions, and what was true then
-    yield Ask(whole[None], SUFF_NECC, "continue", ranking(placed, last, seed))
+    yield Ask(whole[None], SUFF_NECC, "continue", ranking(placed, last, selection))
     while live:
         here = mask_of(placed, n)
-        yield Ask(here[None], SUFF_NECC, "continue", ranking(placed, last, seed))
+        yield Ask(here[None], SUFF_NECC, "continue", ranking(placed, last, selection))
         gone, full = response(~here) <= settled * response(whole), response(here) >= reached * response(whole)
         narrow = (gone, full) == before and looks < between and not (gone and full)
         looked = live
@@ -45,9 +55,9 @@ def lean(
             looked = sorted(live, key=lambda region: -last[region])[: max(1, round(again * len(live)))]
         looks, before = looks + 1 if narrow else 0, (gone, full)
         objective = SUFFICIENCY if gone else SUFF_NECC
-        scores = yield Ask(extend(placed, looked, n), objective, "continue", ranking(placed, last, seed))
+        scores = yield Ask(extend(placed, looked, n), objective, "continue", ranking(placed, last, selection))
         last[looked] = scores
         count = max(1, round(at_once * len(live))) if gone and full else 1
         placed += [looked[i] for i in np.argsort(-scores, kind="stable")[:count]]
         live = [region for region in live if region not in placed]
-    return Ranking(tuple(placed), seed)
+    return Ranking(tuple(placed), selection)

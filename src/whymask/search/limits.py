@@ -7,7 +7,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
 
 from whymask.errors import WhymaskError, unknown, whole
-from whymask.objective import OBJECTIVES, Objective
+from whymask.search.objective import OBJECTIVES, Objective
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,11 @@ class In:
         return f"lie in {first}{self.low:g}, {self.high:g}{last}"
 
 
-Whole: TypeAlias = Annotated[int, AtLeast(0)]
+NonNegative: TypeAlias = Annotated[int, AtLeast(0)]
 Count: TypeAlias = Annotated[int, AtLeast(1)]
 Several: TypeAlias = Annotated[int, AtLeast(2)]
 Share: TypeAlias = Annotated[float, In(0, 1)]
-Part: TypeAlias = Annotated[float, In(0, 1, "(")]  # not nothing
+Proportion: TypeAlias = Annotated[float, In(0, 1, "(")]  # not nothing
 Fraction: TypeAlias = Annotated[float, In(0, 1, "()")]  # neither nothing nor all
 Rest: TypeAlias = Annotated[float, In(0, 1, ")")]  # not all
 Positive: TypeAlias = Annotated[float, In(0, inf, "()")]

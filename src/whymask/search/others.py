@@ -6,20 +6,20 @@ from dataclasses import replace
 
 import numpy as np
 
-from whymask.objective import SUFFICIENCY, Objective
 from whymask.search.discs import compact_masks
-from whymask.search.limits import Count, Rest, Whole
-from whymask.search.protocol import Ask, Initialiser, Problem, Seed, held
+from whymask.search.limits import Count, NonNegative, Rest
+from whymask.search.objective import SUFFICIENCY, Objective
+from whymask.search.protocol import Ask, Initialiser, Problem, Selection, held
 from whymask.search.swap import exchange
 
 
 def others(
     problem: Problem,
-    seed: Seed,
+    selection: Selection,
     *,
     alternatives: Count = 2,
     overlap: Rest = 0.5,
-    other_tries: Whole = 96,
+    other_tries: NonNegative = 96,
     init_objective: Objective | str | float = SUFFICIENCY,
 ) -> Initialiser:
     """The mask, and up to `alternatives` more that share at most a share `overlap` of their regions with any before.
@@ -28,12 +28,12 @@ def others(
     exchanges that keep it different. Everything scored before, for the first mask too, guides the search.
     """
     objective = Objective.of(init_objective)
-    size = int(seed.mask.sum())
+    size = int(selection.mask.sum())
     shared = int(overlap * size)
-    found: list[Seed] = []
+    found: list[Selection] = []
     for _ in range(alternatives):
-        taken = np.array([seed.mask, *(other.mask for other in found)])
-        stop_here = replace(seed, others=tuple(found))
+        taken = np.array([selection.mask, *(other.mask for other in found)])
+        stop_here = replace(selection, others=tuple(found))
         if not found and problem.centroids is not None:  # the first mask's search may have looked in one place only
             yield Ask(compact_masks(problem, size, problem.n), objective, "init", stop_here)
         rows, scores = problem.archive.scored(objective)
@@ -41,8 +41,8 @@ def others(
         if not fits.any():
             break
         top = int(np.argmax(np.where(fits, scores, -1)))
-        start = Seed(rows[top], float(scores[top]))
+        start = Selection(rows[top], float(scores[top]))
         search = exchange(problem, start, objective, other_tries, avoid=taken, shared=shared)
         found.append((yield from held(search, lambda _, so_far=stop_here: so_far)))  # type: ignore[misc]
-    best = max([seed, *found], key=lambda one: one.score or 0.0)
-    return replace(best, others=tuple(one for one in [seed, *found] if one is not best))
+    best = max([selection, *found], key=lambda one: one.score or 0.0)
+    return replace(best, others=tuple(one for one in [selection, *found] if one is not best))

@@ -13,32 +13,33 @@ from typing import Literal
 
 import numpy as np
 
-from whymask.objective import SUFF_NECC, Floats, Objective
-from whymask.search.limits import Count, Fraction, Part, Positive, Weight, Whole
-from whymask.search.protocol import Ask, Continuation, Problem, Seed, extend, first_guess, ranking
+from whymask.arrays import Floats
+from whymask.search.limits import Count, Fraction, NonNegative, Positive, Proportion, Weight
+from whymask.search.objective import SUFF_NECC, Objective
+from whymask.search.protocol import Ask, Continuation, Problem, Selection, extend, first_guess, ranking
 
 TINY = 1e-12
 
 
 def phasewin(
     problem: Problem,
-    seed: Seed | None = None,
+    selection: Selection | None = None,
     *,
-    window_frac: Part = 0.3,
+    window_frac: Proportion = 0.3,
     window: Count | None = None,
     beta_del: Fraction = 0.05,
     alpha_sel: Fraction = 0.6,
     policy: Literal["BA", "LG", "T2"] = "BA",
-    beta_win: Part = 0.99,
+    beta_win: Proportion = 0.99,
     eta_top2: Weight = 0.05,
     anneal: bool = False,
     hard_exit: bool = True,
     hard_delta: Positive = 0.02,
     hard_phi: Weight = 0.98,
-    warm_start: Whole = 0,
+    warm_start: NonNegative = 0,
     objective: Objective | str | float = SUFF_NECC,
 ) -> Continuation:
-    """Order all regions in phases, after the prefix of `seed` if there is one (Eq. 3).
+    """Order all regions in phases, after the prefix of `selection` if there is one (Eq. 3).
 
     A phase opens with the best region of a full screening and screens once more. Regions under `beta_del` times the
     best score wait until the very end; those over `alpha_sel` times it feed a window of `window` regions
@@ -49,14 +50,14 @@ def phasewin(
     phase.
     """
     objective = Objective.of(objective)
-    placed = list(seed.prefix) if seed else []
+    placed = list(selection.prefix) if selection else []
     live = [region for region in range(problem.n) if region not in placed]
-    last = first_guess(problem, seed)
+    last = first_guess(problem, selection)
     rng = problem.rng() if anneal else None
 
     def screen(regions: Sequence[int]) -> Generator[Ask, Floats, Floats]:
         rows = extend(placed, regions, problem.n)
-        last[regions] = scores = yield Ask(rows, objective, "continue", ranking(placed, last, seed))
+        last[regions] = scores = yield Ask(rows, objective, "continue", ranking(placed, last, selection))
         return scores
 
     for _ in range(min(warm_start, len(live))):
@@ -97,7 +98,7 @@ def phasewin(
         if rest:
             scores = yield from screen(rest)
             placed += [rest[i] for i in np.argsort(-scores, kind="stable")]
-    return ranking(placed, last, seed)
+    return ranking(placed, last, selection)
 
 
 @dataclass

@@ -1,8 +1,8 @@
 """What searches and the driver say to each other.
 
 A search is a generator: it yields an `Ask`, receives F of the asked sets as float64 (B,), and returns a
-`Seed` (an initialiser) or a `Ranking` (a full search). It sees no model, image, device or progress bar, unless it is a
-rival method that uses gradients and takes them from `Problem.differentiable`.
+`Selection` (an initialiser) or a `Ranking` (a full search). It sees no model, image, device or progress bar;
+baselines that use gradients get the image from `Problem.differentiable`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from whymask.arrays import Bools, Floats, Rows
 from whymask.errors import WhymaskError, whole
-from whymask.objective import Archive, Bools, Floats, Objective, Rows, Stage
+from whymask.search.objective import Archive, Objective, Stage
 
 if TYPE_CHECKING:
     from whymask.models.differentiable import Differentiable
@@ -57,7 +58,7 @@ class Problem:
 
 
 @dataclass(frozen=True, eq=False)
-class Seed:
+class Selection:
     """A candidate set C and what is known of it: what an initialiser returns."""
 
     mask: Bools  # (n,)
@@ -67,7 +68,7 @@ class Seed:
     logits: Floats | None = None  # (rounds + 1, n) what a sampler learned, the last row is final
     local_optimum: bool = False  # every exchange of one region has been tried, and none is better
     goal: float | None = None  # the score that would be enough, where the size was not given
-    others: tuple[Seed, ...] = ()  # further masks, where several were asked for
+    others: tuple[Selection, ...] = ()  # further masks, where several were asked for
 
     @property
     def prefix(self) -> tuple[int, ...]:
@@ -77,10 +78,10 @@ class Seed:
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """A permutation of all regions, most important first, and the seed it grew from."""
+    """A permutation of all regions, most important first, and the selection it grew from."""
 
     order: tuple[int, ...]
-    seed: Seed | None = None
+    selection: Selection | None = None
     map: Floats | None = None  # (H, W) the importance of every pixel, by methods that have one
     placed: int = 0  # how many of them, from the first on, the search will not move any more
 
@@ -92,13 +93,13 @@ class Ask:
     rows: Rows  # kept sets (B, n), or pixel masks (B, H, W)
     objective: Objective
     stage: Stage
-    best: Seed | Ranking
+    best: Selection | Ranking
     divisible: bool = False  # whether a budget may pay for the first few rows alone, whose scores are sent then
 
 
-Initialiser: TypeAlias = Generator[Ask, Floats, Seed]
+Initialiser: TypeAlias = Generator[Ask, Floats, Selection]
 Continuation: TypeAlias = Generator[Ask, Floats, Ranking]
-StageFunction: TypeAlias = Callable[..., Generator[Ask, Floats, Seed | Ranking]]
+StageFunction: TypeAlias = Callable[..., Generator[Ask, Floats, Selection | Ranking]]
 """Starts a stage of a recipe: problem, what the stage before it found, parameters."""
 
 
@@ -117,36 +118,36 @@ def extend(placed: Sequence[int], live: Sequence[int], n: int) -> Bools:
     return rows
 
 
-def ranking(placed: Sequence[int], last: Floats, seed: Seed | None) -> Ranking:
+def ranking(placed: Sequence[int], last: Floats, selection: Selection | None) -> Ranking:
     """The placed regions, then all others by their last known score; ties go to the lowest index."""
     rest = np.argsort(-last, kind="stable").tolist()
     done = set(placed)
-    return Ranking((*placed, *(region for region in rest if region not in done)), seed, placed=len(done))
+    return Ranking((*placed, *(region for region in rest if region not in done)), selection, placed=len(done))
 
 
-def completed(seed: Seed) -> Ranking:
-    """The seed in its internal order as far as that is known, then all other regions by its final logits."""
-    final = np.zeros(len(seed.mask)) if seed.logits is None else seed.logits[-1]
-    placed = seed.order if seed.order is not None else tuple(np.flatnonzero(seed.mask).tolist())
-    return ranking(placed, final, seed)
+def completed(selection: Selection) -> Ranking:
+    """The selection in its internal order as far as that is known, then all other regions by its final logits."""
+    final = np.zeros(len(selection.mask)) if selection.logits is None else selection.logits[-1]
+    placed = selection.order if selection.order is not None else tuple(np.flatnonzero(selection.mask).tolist())
+    return ranking(placed, final, selection)
 
 
-def first_guess(problem: Problem, seed: Seed | None) -> Floats:
-    """Scores (n,) to rank the regions by before a continuation has any of its own: the order of the seed."""
+def first_guess(problem: Problem, selection: Selection | None) -> Floats:
+    """Scores (n,) to rank the regions by before a continuation has any of its own: the order of the selection."""
     guess = np.zeros(problem.n)
-    if seed is not None:
-        guess[list(completed(seed).order)] = -np.arange(problem.n)
+    if selection is not None:
+        guess[list(completed(selection).order)] = -np.arange(problem.n)
     return guess
 
 
-def held(search: Initialiser, told: Callable[[Seed | Ranking], Seed]) -> Initialiser:
+def held(search: Initialiser, told: Callable[[Selection | Ranking], Selection]) -> Initialiser:
     """The same search, but stopped early it gives what `told` makes of its best: for searches inside a search."""
     scores: Floats | None = None
     while True:
         try:
             ask = next(search) if scores is None else search.send(scores)
         except StopIteration as stop:
-            found: Seed = stop.value
+            found: Selection = stop.value
             return found
         scores = yield replace(ask, best=told(ask.best))
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from whymask.objective import SUFFICIENCY, Objective
 from whymask.search.limits import Count
-from whymask.search.protocol import Ask, Initialiser, Problem, Seed, check_k
+from whymask.search.objective import SUFFICIENCY, Objective
+from whymask.search.protocol import Ask, Initialiser, Problem, Selection, check_k
 
 
 def random_k(
@@ -16,6 +16,6 @@ def random_k(
     rows = np.zeros((draws, problem.n), dtype=bool)
     for row in rows:
         row[rng.choice(problem.n, size=k, replace=False)] = True
-    scores = yield Ask(rows, Objective.of(init_objective), "init", Seed(rows[0]), divisible=True)
+    scores = yield Ask(rows, Objective.of(init_objective), "init", Selection(rows[0]), divisible=True)
     top = int(np.argmax(scores))
-    return Seed(rows[top], float(scores[top]))
+    return Selection(rows[top], float(scores[top]))

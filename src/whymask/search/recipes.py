@@ -12,24 +12,26 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, get_type_hints
 
+from whymask.arrays import Floats
 from whymask.errors import unknown
-from whymask.objective import OBJECTIVES, Floats, Objective
 from whymask.search.copair import copair
 from whymask.search.discs import discs
 from whymask.search.greedy import greedy
 from whymask.search.greedy_k import greedy_k
 from whymask.search.lean import lean
 from whymask.search.limits import check
+from whymask.search.objective import OBJECTIVES, Objective
 from whymask.search.order import order_inside, rank_by_logits
 from whymask.search.others import others
 from whymask.search.phasewin import phasewin
-from whymask.search.protocol import Ask, Problem, Ranking, Seed, StageFunction, completed
+from whymask.search.protocol import Ask, Problem, Ranking, Selection, StageFunction, completed
 from whymask.search.random_k import random_k
 from whymask.search.rivals import RIVALS, Needs, Rival, cost
 from whymask.search.smallest import smallest
 from whymask.search.swap import swap
 from whymask.search.trace import trace
 
+METHOD = "discs+swap"  # the default, because of docs/results/masks.md
 INITIALISERS: dict[str, tuple[StageFunction, str]] = {
     "trace": (trace, "cross-entropy search for the best mask of exactly k regions"),
     "copair": (copair, "the best coarse group or pair of groups of regions"),
@@ -184,18 +186,18 @@ class Recipe:
         """The method of this name."""
         return METHODS[self.name]
 
-    def search(self, problem: Problem) -> Generator[Ask, Floats, Seed | Ranking]:
+    def search(self, problem: Problem) -> Generator[Ask, Floats, Selection | Ranking]:
         """The stages one after the other, each given what the one before it found (Eq. 3)."""
         names = Counter(name for stage in self.method.stages for name in keywords(stage))
         shared = {name for name, stages in names.items() if stages > 1}  # one value for all, whatever their defaults
         values = self.method.parameters | dict(self.params)
-        found: tuple[Seed | Ranking, ...] = ()
+        found: tuple[Selection | Ranking, ...] = ()
         for stage in self.method.stages:
             params = {name: values[name] for name in keywords(stage) if name in self.params or name in shared}
             found = ((yield from stage(problem, *found, **params)),)
         return found[0]
 
-    def settle(self, found: Seed | Ranking) -> Seed | Ranking:
+    def settle(self, found: Selection | Ranking) -> Selection | Ranking:
         """What this method promises to return, also from a search that was stopped while it had only a seed."""
         if self.method.returns == "mask" or isinstance(found, Ranking):
             return found

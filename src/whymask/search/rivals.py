@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal
 
-from whymask.objective import Floats
-from whymask.search.protocol import Ask, Problem, Ranking, Seed, StageFunction
+from whymask.arrays import Floats
+from whymask.search.protocol import Ask, Problem, Ranking, Selection, StageFunction
 
 Needs = Literal["sets", "pixels", "gradients"]
 """What a method works on: any set function, an image, or an image on a model that can be differentiated."""
@@ -28,7 +28,7 @@ class Rival:
         stage: StageFunction = getattr(import_module(f"whymask.baselines.{self.module}"), self.function)
         return stage
 
-    def __call__(self, problem: Problem, *found: Any, **params: Any) -> Generator[Ask, Floats, Seed | Ranking]:
+    def __call__(self, problem: Problem, *found: Any, **params: Any) -> Generator[Ask, Floats, Selection | Ranking]:
         """Start the stage."""
         return self.load()(problem, *found, **params)
 

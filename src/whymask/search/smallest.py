@@ -7,10 +7,11 @@ from functools import partial
 
 import numpy as np
 
-from whymask.objective import SUFFICIENCY, Bools
+from whymask.arrays import Bools
 from whymask.search.discs import compact_masks, discs
-from whymask.search.limits import Count, Part, Whole
-from whymask.search.protocol import Ask, Initialiser, Problem, Ranking, Seed, extend, held
+from whymask.search.limits import Count, NonNegative, Proportion
+from whymask.search.objective import SUFFICIENCY
+from whymask.search.protocol import Ask, Initialiser, Problem, Ranking, Selection, extend, held
 from whymask.search.surrogate import Surrogate
 from whymask.search.swap import exchange
 
@@ -20,7 +21,12 @@ REFINED = 24  # exchanges tried at each further size
 
 
 def smallest(
-    problem: Problem, *, share: Part = 0.9, enough: Part | None = None, k_max: Count = 24, tries: Whole = 136
+    problem: Problem,
+    *,
+    share: Proportion = 0.9,
+    enough: Proportion | None = None,
+    k_max: Count = 24,
+    tries: NonNegative = 136,
 ) -> Initialiser:
     """The smallest mask found whose score reaches `share` of the full score, or `enough` where that is given.
 
@@ -31,60 +37,60 @@ def smallest(
     """
     most = min(k_max, problem.n)
     first = compact_masks(problem, min(START, most), 1)[0]
-    full = yield Ask(np.ones((1, problem.n), dtype=bool), SUFFICIENCY, "init", Seed(first))
+    full = yield Ask(np.ones((1, problem.n), dtype=bool), SUFFICIENCY, "init", Selection(first))
     goal = share * float(full[0]) if enough is None else enough
-    best = seed = yield from held(_first(problem, min(START, most), tries, goal), partial(_with, goal=goal))
-    while _score(seed) < goal and seed.mask.sum() < most:
-        seed = yield from held(_best_of(problem, _larger(problem, seed), goal), partial(_instead, best=best))
-        best = max(best, seed, key=_score)
-    while _score(seed) >= goal:
-        best = seed
-        if seed.mask.sum() == 1:
+    best = selection = yield from held(_first(problem, min(START, most), tries, goal), partial(_with, goal=goal))
+    while _score(selection) < goal and selection.mask.sum() < most:
+        selection = yield from held(_best_of(problem, _larger(problem, selection), goal), partial(_instead, best=best))
+        best = max(best, selection, key=_score)
+    while _score(selection) >= goal:
+        best = selection
+        if selection.mask.sum() == 1:
             break
-        seed = yield from held(_best_of(problem, _smaller(seed), goal), partial(_instead, best=best))
+        selection = yield from held(_best_of(problem, _smaller(selection), goal), partial(_instead, best=best))
     return best
 
 
 def _first(problem: Problem, k: int, tries: int, goal: float) -> Initialiser:
     """The mask to grow or shrink, as discs+swap finds it."""
-    seed = yield from discs(problem, k=k)
-    return _with((yield from exchange(problem, seed, SUFFICIENCY, tries)), goal)
+    selection = yield from discs(problem, k=k)
+    return _with((yield from exchange(problem, selection, SUFFICIENCY, tries)), goal)
 
 
-def _with(found: Seed | Ranking, goal: float) -> Seed:
-    assert isinstance(found, Seed)
+def _with(found: Selection | Ranking, goal: float) -> Selection:
+    assert isinstance(found, Selection)
     return replace(found, goal=goal)
 
 
-def _instead(_: Seed | Ranking, best: Seed) -> Seed:
+def _instead(_: Selection | Ranking, best: Selection) -> Selection:
     return best
 
 
 def _best_of(problem: Problem, rows: Bools, goal: float) -> Initialiser:
     """The best of these masks, refined by some exchanges."""
-    scores = yield Ask(rows, SUFFICIENCY, "init", Seed(rows[0]))
+    scores = yield Ask(rows, SUFFICIENCY, "init", Selection(rows[0]))
     top = int(np.argmax(scores))
-    seed = yield from exchange(problem, Seed(rows[top], float(scores[top])), SUFFICIENCY, REFINED)
-    return replace(seed, goal=goal)
+    selection = yield from exchange(problem, Selection(rows[top], float(scores[top])), SUFFICIENCY, REFINED)
+    return replace(selection, goal=goal)
 
 
-def _larger(problem: Problem, seed: Seed) -> Bools:
+def _larger(problem: Problem, selection: Selection) -> Bools:
     """The mask and one more region, for those that the scored sets speak for most."""
     surrogate = Surrogate(problem, SUFFICIENCY)
-    surrogate.fit(*problem.archive.near(SUFFICIENCY, seed.mask), seed.mask)
-    outside = np.flatnonzero(~seed.mask)
+    surrogate.fit(*problem.archive.near(SUFFICIENCY, selection.mask), selection.mask)
+    outside = np.flatnonzero(~selection.mask)
     outside = outside[np.argsort(-surrogate.mean[outside], kind="stable")][:ADDED]
-    return extend(np.flatnonzero(seed.mask).tolist(), outside.tolist(), problem.n)
+    return extend(np.flatnonzero(selection.mask).tolist(), outside.tolist(), problem.n)
 
 
-def _smaller(seed: Seed) -> Bools:
+def _smaller(selection: Selection) -> Bools:
     """The mask without each of its regions."""
-    inside = np.flatnonzero(seed.mask)
-    rows = np.repeat(seed.mask[None], len(inside), axis=0)
+    inside = np.flatnonzero(selection.mask)
+    rows = np.repeat(selection.mask[None], len(inside), axis=0)
     rows[np.arange(len(inside)), inside] = False
     return rows
 
 
-def _score(seed: Seed) -> float:
-    assert seed.score is not None
-    return seed.score
+def _score(selection: Selection) -> float:
+    assert selection.score is not None
+    return selection.score

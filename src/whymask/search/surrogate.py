@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 
-from whymask.objective import Bools, Floats, Objective
+from whymask.arrays import Bools, Floats
+from whymask.search.objective import Objective
 from whymask.search.protocol import Problem
 
 FLOOR = 1e-3  # scores below this are alike: noise of a model that sees nothing

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from whymask.objective import SUFFICIENCY, Bools, Floats, Objective
-from whymask.search.limits import Count, Whole
-from whymask.search.protocol import Ask, Initialiser, Problem, Seed
+from whymask.arrays import Bools, Floats
+from whymask.search.limits import Count, NonNegative
+from whymask.search.objective import SUFFICIENCY, Objective
+from whymask.search.protocol import Ask, Initialiser, Problem, Selection
 from whymask.search.surrogate import Surrogate
 
 LARGEST = 3  # regions exchanged at once at first; one fewer with every PATIENCE sets that are known
@@ -18,9 +19,9 @@ SPREAD = 0.5  # of the surrogate's uncertainty, when exchanges are drawn from it
 
 def swap(
     problem: Problem,
-    seed: Seed,
+    selection: Selection,
     *,
-    tries: Whole = 136,
+    tries: NonNegative = 136,
     together: Count = 8,
     init_objective: Objective | str | float = SUFFICIENCY,
 ) -> Initialiser:
@@ -32,12 +33,12 @@ def swap(
     optimum, and says so.
     """
     objective = Objective.of(init_objective)
-    return (yield from exchange(problem, seed, objective, tries, together))
+    return (yield from exchange(problem, selection, objective, tries, together))
 
 
 def exchange(
     problem: Problem,
-    seed: Seed,
+    selection: Selection,
     objective: Objective,
     tries: int,
     together: int = 8,
@@ -46,24 +47,24 @@ def exchange(
 ) -> Initialiser:
     """`swap` for the other searches; masks that share more than `shared` regions with one of `avoid` are left out."""
     rng, surrogate = problem.rng(), Surrogate(problem, objective)
-    size = int(seed.mask.sum())
-    if seed.score is None:
-        seed = replace(seed, score=float((yield Ask(seed.mask[None], objective, "init", seed))[0]))
+    size = int(selection.mask.sum())
+    if selection.score is None:
+        selection = replace(selection, score=float((yield Ask(selection.mask[None], objective, "init", selection))[0]))
     while tries > 0:
-        rows, scores = problem.archive.near(objective, seed.mask)
-        surrogate.fit(rows, scores, seed.mask)
+        rows, scores = problem.archive.near(objective, selection.mask)
+        surrogate.fit(rows, scores, selection.mask)
         known = {row.tobytes() for row in rows[rows.sum(axis=1) == size]}
         largest = max(1, LARGEST - len(rows) // PATIENCE)
-        proposed = propose(seed.mask, surrogate, known, largest, min(together, tries), rng, avoid, shared)
+        proposed = propose(selection.mask, surrogate, known, largest, min(together, tries), rng, avoid, shared)
         if not len(proposed):
-            return replace(seed, local_optimum=True)
-        found = yield Ask(proposed, objective, "init", seed, divisible=True)
+            return replace(selection, local_optimum=True)
+        found = yield Ask(proposed, objective, "init", selection, divisible=True)
         tries -= len(proposed)
         top = int(np.argmax(found))
-        assert seed.score is not None
-        if found[top] > seed.score:
-            seed = Seed(proposed[top], float(found[top]), logits=seed.logits)
-    return seed
+        assert selection.score is not None
+        if found[top] > selection.score:
+            selection = Selection(proposed[top], float(found[top]), logits=selection.logits)
+    return selection
 
 
 def propose(

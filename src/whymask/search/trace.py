@@ -7,9 +7,10 @@ from typing import Annotated
 
 import numpy as np
 
-from whymask.objective import SUFFICIENCY, Bools, Floats, Objective
-from whymask.search.limits import Count, In, Part, Positive, Share
-from whymask.search.protocol import Ask, Initialiser, Problem, Seed, check_k
+from whymask.arrays import Bools, Floats
+from whymask.search.limits import Count, In, Positive, Proportion, Share
+from whymask.search.objective import SUFFICIENCY, Objective
+from whymask.search.protocol import Ask, Initialiser, Problem, Selection, check_k
 
 
 def trace(
@@ -18,7 +19,7 @@ def trace(
     k: Count = 8,
     rounds: Count = 5,
     samples: Count = 32,
-    elite_ratio: Part = 0.2,
+    elite_ratio: Proportion = 0.2,
     update_rate: Share = 0.7,
     temperature: Positive = 1.0,
     smoothing: Share = 0.05,
@@ -38,10 +39,10 @@ def trace(
     elite_count = max(1, ceil(elite_ratio * samples - 1e-9))
     rng = problem.rng()
     logits = [np.zeros(n)]
-    best: Seed | None = None
+    best: Selection | None = None
     for _ in range(rounds):
         masks = gumbel_top_k(logits[-1] / temperature, k, samples, rng)
-        stop_here = best or Seed(masks[0], logits=np.array(logits))
+        stop_here = best or Selection(masks[0], logits=np.array(logits))
         scores = yield Ask(masks, objective, "init", stop_here, divisible=True)
         top = int(np.argmax(scores))
         elite = np.argsort(-scores, kind="stable")[:elite_count]
@@ -51,8 +52,8 @@ def trace(
         update = (1 - update_rate) * logits[-1] + update_rate * np.log(target / (1 - target))
         logits.append(np.clip(update, -logit_bound, logit_bound))  # Eq. 17
         if best is None or best.score is None or scores[top] > best.score:
-            best = Seed(masks[top], float(scores[top]))
-        best = Seed(best.mask, best.score, logits=np.array(logits))
+            best = Selection(masks[top], float(scores[top]))
+        best = Selection(best.mask, best.score, logits=np.array(logits))
     assert best is not None
     return best
 

@@ -12,13 +12,13 @@ from fastapi import FastAPI
 from fastapi import Request as HttpRequest
 from fastapi.responses import JSONResponse, Response
 
-from whymask import METHOD
 from whymask.errors import WhymaskError
-from whymask.masking import FILLS
+from whymask.images.masking import FILLS
 from whymask.models.base import Model
 from whymask.models.registry import Ability
-from whymask.results import EvidenceMask, Ordering
-from whymask.search.recipes import METHODS
+from whymask.results.mask import EvidenceMask
+from whymask.results.ordering import Ordering
+from whymask.search.recipes import METHOD, METHODS
 from whymask.serve.guard import Guard, RefusedError
 from whymask.serve.history import History
 from whymask.serve.jobs import Job, Jobs, QueueFullError

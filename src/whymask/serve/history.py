@@ -10,10 +10,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from whymask.files import writable
-from whymask.results import EvidenceMask, Explanation, Ordering
-from whymask.saved import write
-from whymask.text import all_displayed
+from whymask.results.base import Explanation
+from whymask.results.mask import EvidenceMask
+from whymask.results.ordering import Ordering
+from whymask.results.storage import write
+from whymask.utils.files import writable
+from whymask.utils.text import all_displayed
 from whymask.views.document import thumbnail
 
 log = logging.getLogger(__name__)

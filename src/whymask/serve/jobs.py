@@ -16,14 +16,14 @@ import numpy as np
 from PIL import Image
 
 from whymask.api import recipe_for, sized
-from whymask.case import Case
 from whymask.errors import WhymaskError
-from whymask.imaging import viewable
+from whymask.explainer.case import Case
+from whymask.images.imaging import viewable
 from whymask.models.base import Model
-from whymask.objective import pack
-from whymask.results import Ordering
+from whymask.results.ordering import Ordering
 from whymask.search.driver import Progress
-from whymask.search.protocol import Seed
+from whymask.search.objective import pack
+from whymask.search.protocol import Selection
 from whymask.serve.history import History
 from whymask.serve.request import MAX_PIXELS, Request
 from whymask.views.document import picture
@@ -221,7 +221,7 @@ class Jobs:
 def standing(case: Case, progress: Progress) -> tuple[tuple[int, ...], float | None]:
     """The best mask so far and what it keeps; of an ordering, the regions it has placed, as far as they were scored."""
     best = progress.best
-    if isinstance(best, Seed):
+    if isinstance(best, Selection):
         (key,) = pack(best.mask[None])
         return tuple(np.flatnonzero(best.mask).tolist()), case.known.get(key)
     for placed in range(best.placed, 0, -1):

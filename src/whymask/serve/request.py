@@ -9,11 +9,10 @@ from typing import Literal, get_args
 
 from PIL import Image
 
-from whymask import METHOD
 from whymask.errors import WhymaskError, unknown
-from whymask.imaging import load_image
-from whymask.masking import FILLS
-from whymask.search.recipes import METHODS, Recipe
+from whymask.images.imaging import load_image
+from whymask.images.masking import FILLS
+from whymask.search.recipes import METHOD, METHODS, Recipe
 
 MAX_BYTES = 10_000_000
 MAX_PIXELS = 25_000_000

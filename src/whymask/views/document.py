@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from whymask.imaging import Box, Canvas
-from whymask.partition import Partition
-from whymask.results import EvidenceMask, Ordering
-from whymask.text import all_displayed
+from whymask.images.imaging import Box, Canvas
+from whymask.images.partition import Partition
+from whymask.results.mask import EvidenceMask
+from whymask.results.ordering import Ordering
+from whymask.utils.text import all_displayed
 
 
 def document(explanations: Sequence[EvidenceMask | Ordering], names: Sequence[str]) -> dict[str, Any]:

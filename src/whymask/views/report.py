@@ -10,8 +10,9 @@ from html import escape
 from importlib.resources import files
 from string import Template
 
-from whymask.results import EvidenceMask, Ordering
-from whymask.text import displayed
+from whymask.results.mask import EvidenceMask
+from whymask.results.ordering import Ordering
+from whymask.utils.text import displayed
 from whymask.views.document import document
 
 STATIC = files("whymask.views") / "static"

@@ -1,0 +1,5 @@
+"""The command line: parse, call, print."""
+
+from whymask.cli.app import app, main
+
+__all__ = ["app", "main"]

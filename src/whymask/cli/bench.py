@@ -1,0 +1,152 @@
+"""`whymask bench`: parses, calls, prints."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from whymask.errors import WhymaskError, unknown
+from whymask.utils.interrupts import INTERRUPTS, exit_code
+
+if TYPE_CHECKING:
+    from whymask.bench.config import Config
+    from whymask.bench.runner import Summary
+
+bench = typer.Typer(help="The paper's tables: run methods on many samples, print what came out.", no_args_is_help=True)
+
+ConfigFile = Annotated[Path, typer.Argument(help="A TOML file, see configs/.", show_default=False)]
+Runs = Annotated[list[Path], typer.Argument(help="Folders of runs.", show_default=False)]
+Out = Annotated[Path | None, typer.Option(help="Folder of the records; by default the configuration's.")]
+Shard = Annotated[str | None, typer.Option(help="I/N: only the samples I, I + N, I + 2N, ... (I from 0).")]
+Ray = Annotated[str | None, typer.Option(help="Compute on the Ray at this address; auto: one at hand, or a new one.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
+
+
+@bench.command()
+def run(config: ConfigFile, out: Out = None, shard: Shard = None, ray: Ray = None, quiet: Quiet = False) -> None:
+    """Run every model, split, method and seed of a configuration; what has a record already is not run again.
+
+    A run that was stopped goes on with the same command. Exit code 1: some samples failed; they are tried again when
+    the command is given again. Exit code 3: the head of the Ray cluster was lost.
+    """
+    from whymask.bench.config import read_config
+
+    summary, out = _run(read_config(config), out, shard, ray, quiet)
+    print(f"{summary} in {out}.")
+    _report_problems(summary)
+
+
+@bench.command()
+def ablate(
+    name: Annotated[str, typer.Argument(help="initialisers, budget, k, overlap or k-extension.", show_default=False)],
+    config: ConfigFile,
+    out: Out = None,
+    shard: Shard = None,
+    ray: Ray = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run one of the paper's ablations on the models and photos of a configuration, and print its table."""
+    from whymask.bench.ablations import ABLATIONS, ablated, overlaps
+    from whymask.bench.config import read_config
+    from whymask.bench.render import as_markdown
+    from whymask.bench.table import table
+
+    summary, out = _run(ablated(read_config(config), name), out, shard, ray, quiet)
+    print(f"{summary} in {out}.\n")
+    if summary.done:
+        print(overlaps([out]) if name == "overlap" else as_markdown(table([out], ABLATIONS[name].against)))
+    _report_problems(summary)
+
+
+@bench.command("tail")
+def print_tail(
+    runs: Runs,
+    method: Annotated[str, typer.Option(help="The row that falls behind.")] = "phasewin",
+    against: Annotated[str, typer.Option(help="The row that leads.")] = "greedy",
+    shown: Annotated[int, typer.Option(help="Samples to name.", min=0)] = 10,
+) -> None:
+    """Tell which samples carry the gap between two orderings, by insertion AUC."""
+    from whymask.bench.tail import tail
+
+    print(tail(runs, method, against, shown))
+
+
+@bench.command("table")
+def print_table(
+    runs: Runs,
+    against: Annotated[str | None, typer.Option(help="Compare every row with this one, on the same samples.")] = None,
+    methods: Annotated[list[str] | None, typer.Option("--method", help="Only this row; may be repeated.")] = None,
+    kind: Annotated[str, typer.Option("--format", help="md, latex, csv or json.")] = "md",
+    profile: Annotated[bool, typer.Option("--profile", help="Time, forwards a second and peak memory too.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Write to this file instead.")] = None,
+) -> None:
+    """Print the paper's columns for every model and split of runs, with intervals and paired differences."""
+    from whymask.bench.render import FORMATS
+    from whymask.bench.table import table
+
+    if kind not in FORMATS:
+        raise unknown("format", kind, FORMATS)
+    made = table(runs, against, methods or ())
+    _write(FORMATS[kind](made, profile=profile) if kind in ("md", "latex") else FORMATS[kind](made), out)
+
+
+@bench.command("export")
+def export_records(
+    runs: Runs,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The Parquet file to write.")] = Path("records.parquet"),
+) -> None:
+    """Write all records of runs into one Parquet file, a line each, with names and settings of their rows."""
+    from whymask.bench.export import export
+
+    print(f"{export(runs, out)} records in {out}.")
+
+
+def _write(text: str, out: Path | None) -> None:
+    from whymask.utils.files import atomic
+
+    if out is None:
+        print(text)
+        return
+    with atomic(out) as file:
+        file.write(text.encode())
+    print(out)
+
+
+def _run(config: Config, out: Path | None, shard: str | None, ray: str | None, quiet: bool) -> tuple[Summary, Path]:
+    from whymask.bench.cluster import LostHeadError
+    from whymask.bench.runner import run as run_config
+
+    wanted = config if out is None else replace(config, out=out)
+    try:
+        return run_config(wanted, shard=_shard(shard), ray=ray, quiet=quiet), wanted.out
+    except LostHeadError as error:
+        print(f"whymask: {error} The same command goes on from the records in {wanted.out}.", file=sys.stderr)
+        raise typer.Exit(3) from None
+    except INTERRUPTS as interrupt:
+        print(f"whymask: stopped; the same command goes on from the records in {wanted.out}.", file=sys.stderr)
+        raise typer.Exit(exit_code(interrupt)) from None
+
+
+def _report_problems(summary: Summary) -> None:
+    if summary.skipped:
+        lines = f"{summary.skipped} line{'s' if summary.skipped > 1 else ''} of earlier records"
+        print(f"whymask: {lines} could not be read; what was missing is computed again.", file=sys.stderr)
+    for line in summary.failed[:10]:
+        print(f"failed: {line}", file=sys.stderr)
+    if len(summary.failed) > 10:
+        print(f"... and {len(summary.failed) - 10} more", file=sys.stderr)
+    if summary.failed:
+        raise typer.Exit(1)
+
+
+def _shard(given: str | None) -> tuple[int, int]:
+    if given is None:
+        return 0, 1
+    part, slash, parts = given.partition("/")
+    if not (slash and part.isdecimal() and parts.isdecimal() and int(part) < int(parts)):
+        raise WhymaskError(f"--shard takes I/N with I from 0 to N - 1, such as 0/4, not {given!r}.")
+    return int(part), int(parts)

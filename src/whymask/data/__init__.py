@@ -1,0 +1,1 @@
+"""What benchmarks explain: photos, questions and scenes."""

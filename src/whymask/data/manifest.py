@@ -1,0 +1,124 @@
+"""Lists of what to explain: one JSON object a line with image, target, id, question and mask; most may be left out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from os.path import relpath
+from pathlib import Path
+from typing import Any
+
+from whymask.errors import WhymaskError, unknown
+from whymask.utils.files import atomic
+
+FIELDS = ("id", "image", "target", "question", "mask")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """An image and the answer to explain on it."""
+
+    id: str
+    image: str  # a path, or another name images have ("scene:12")
+    target: int | str | None = None  # the model's own answer where it is None
+    question: str | None = None
+    mask: str | None = None  # a picture as large as the image: what is not black is the object
+
+    def digest(self) -> str | None:
+        """Tells samples apart by content: image, target, question and mask; None without one of the files."""
+        try:
+            files = [_content(name) for name in (self.image, self.mask) if name is not None]
+        except (OSError, ValueError):  # a name that no file can have is a ValueError
+            return None
+        told = json.dumps([files[0], self.target, self.question, *files[1:]])
+        return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+
+def manifest_of(run: Path, model: str, split: str) -> Path:
+    """Where a run keeps the list of what is explained of a split by a model."""
+    name = re.sub(r"[^\w.+-]+", "_", f"{model}-{split}")
+    return run / "manifests" / f"{name}.jsonl"
+
+
+def read_manifest(path: str | Path) -> list[Sample]:
+    """The samples of a manifest; images are relative to its folder, an id that is left out is the image's name."""
+    file = Path(path)
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise WhymaskError(f"the manifest {file} cannot be read: {error.strerror}.") from None
+    except ValueError:
+        raise WhymaskError(f"the manifest {file} is not a text file.") from None
+    samples = [_sample(line, f"line {n} of {file}", file.parent) for n, line in enumerate(lines, 1) if line.strip()]
+    if not samples:
+        raise WhymaskError(f"the manifest {file} is empty.")
+    return told_apart(samples, file)
+
+
+def told_apart(samples: list[Sample], source: Path) -> list[Sample]:
+    """The samples, or a sentence where two of them have one id."""
+    seen: set[str] = set()
+    for sample in samples:
+        if sample.id in seen:
+            raise WhymaskError(f"{source} has two samples with the id {sample.id!r}; give each an id of its own.")
+        seen.add(sample.id)
+    return samples
+
+
+def write_manifest(path: Path, samples: Iterable[Sample]) -> Path:
+    """A file that `read_manifest` reads, with images relative to its folder."""
+    lines = []
+    for sample in samples:
+        image = _placed(sample.image, path.parent)
+        mask = None if sample.mask is None else _placed(sample.mask, path.parent)
+        entry = {"id": sample.id, "image": image, "target": sample.target, "question": sample.question, "mask": mask}
+        lines.append(json.dumps({name: value for name, value in entry.items() if value is not None}) + "\n")
+    with atomic(path) as file:
+        file.write("".join(lines).encode())
+    return path
+
+
+def _sample(line: str, where: str, folder: Path) -> Sample:
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        raise WhymaskError(f"{where} is not JSON; a manifest has one object a line.") from None
+    if not isinstance(entry, dict) or not isinstance(entry.get("image"), str):
+        raise WhymaskError(f"{where} names no 'image'.")
+    for name in entry:
+        if name not in FIELDS:
+            raise unknown(f"field in {where}:", name, FIELDS)
+    for name, kinds, wanted in (
+        ("target", int | str, "text or a number"),
+        ("question", str, "text"),
+        ("mask", str, "text"),
+        ("id", int | str, "text"),
+    ):
+        value: Any = entry.get(name)
+        if value is not None and (not isinstance(value, kinds) or isinstance(value, bool)):
+            raise WhymaskError(f"{where} has the {name} {value!r}; it must be {wanted}.")
+    image = entry["image"]
+    return Sample(
+        str(entry.get("id", Path(image).stem)),
+        image if _named(image) else str(folder / image),
+        entry.get("target"),
+        entry.get("question"),
+        str(folder / entry["mask"]) if entry.get("mask") else None,
+    )
+
+
+def _content(image: str) -> str:
+    return hashlib.sha256(image.encode() if _named(image) else Path(image).read_bytes()).hexdigest()
+
+
+def _placed(image: str, folder: Path) -> str:
+    """As it is named in a file in this folder."""
+    return image if _named(image) else Path(relpath(image, folder)).as_posix()
+
+
+def _named(image: str) -> bool:
+    """Whether the image is no file but something with a name of its own (a drive letter is part of a path)."""
+    return re.match(r"[a-z]{2,}:", image) is not None

@@ -1,0 +1,68 @@
+"""POPE's yes/no questions about scenes."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from whymask.data.pope import Question, Sampling, ask, pick, together, write_questions
+from whymask.images.scenes import OBJECTS, SEED, generator, plan, scene
+from whymask.utils.files import atomic
+
+COUNTED = 4000  # training scenes whose objects tell what is popular and what comes together
+
+
+def questions(sampling: Sampling, images: int = 500) -> list[Question]:
+    """POPE's questions about test scenes of at least three objects: three of them, and three that are not there.
+
+    What is popular and what comes together is counted over training scenes.
+    """
+    asked: list[Question] = []
+    for number in tested(images):
+        there = np.isin(OBJECTS, _there(number))
+        for i, label in pick(there, _together(), sampling, np.random.default_rng((SEED, 2, number))):
+            asked.append(Question(len(asked) + 1, file_name(number), ask(OBJECTS[i]), label))
+    return asked
+
+
+def write(folder: str | Path, sampling: Sampling, images: int = 500) -> Path:
+    """Write the images and the questions about them in POPE's format; returns the question file."""
+    for number in tested(images):
+        with atomic(Path(folder) / file_name(number)) as file:
+            Image.fromarray(scene("test", number).pixels).save(file, format="PNG")
+    return write_questions(Path(folder) / f"scene_pope_{sampling}.json", questions(sampling, images))
+
+
+def file_name(number: int) -> str:
+    """Of a test scene."""
+    return f"scene_{number:06}.png"
+
+
+def tested(images: int) -> list[int]:
+    """The first test scenes that POPE would ask about: at least three objects."""
+    numbers: list[int] = []
+    number = 0
+    while len(numbers) < images:
+        if len(_there(number)) >= 3:
+            numbers.append(number)
+        number += 1
+    return numbers
+
+
+@cache
+def _there(number: int) -> tuple[str, ...]:
+    """What a test scene shows."""
+    return scene("test", number).objects
+
+
+@cache
+def _together() -> NDArray[np.int64]:
+    """How often objects come together in training scenes, (objects, objects); its diagonal, how often they come."""
+    there = np.zeros((COUNTED, len(OBJECTS)), dtype=bool)
+    for number in range(COUNTED):
+        there[number, plan("train", generator("train", number))] = True
+    return together(there)

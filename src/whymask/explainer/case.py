@@ -1,0 +1,322 @@
+"""One image on one model: where the searches, which know only sets, meet pixels and scores."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import time
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from whymask.arrays import Bools, Floats, Rows
+from whymask.errors import whole
+from whymask.images.imaging import ImageSource, Resize, viewable
+from whymask.images.masking import Fill, blend, compose, fill_name, stack
+from whymask.images.partition import Partition, Regions, partition
+from whymask.metrics.curves import Curves
+from whymask.models.base import Bound, Model, Response
+from whymask.models.batching import Batching, is_out_of_memory, single, too_large
+from whymask.models.memory import PeakMemory
+from whymask.results.base import Scene
+from whymask.results.mask import EvidenceMask
+from whymask.results.ordering import Ordering
+from whymask.search.driver import Piece, Progress, RespondMany, Search, SearchResult, drive, in_batches
+from whymask.search.objective import SUFF_NECC, SUFFICIENCY, Ledger, Objective, Oracle, pack
+from whymask.search.protocol import Problem, completed
+from whymask.search.recipes import Recipe, plain
+from whymask.version import __version__
+
+if TYPE_CHECKING:
+    from whymask.models.differentiable import Differentiable
+
+
+@dataclass
+class Case:
+    """A bound image with its partition, and every response known so far.
+
+    Searches and replays of one case share what is known; each search still keeps the ledger of its own.
+    """
+
+    model: Model
+    bound: Bound
+    partition: Partition
+    batching: Batching
+    settings: dict[str, Any]  # resize, fill: what else the provenance tells
+    known: dict[bytes, float] = field(default_factory=dict)
+    tops: dict[bytes, int] = field(default_factory=dict)  # the answer the model would give, where it tells
+    before_batch: Callable[[int], None] | None = None
+    """Told how many images a batch has; what it raises ends a search or a replay there, be it forward or backward."""
+
+    @classmethod
+    def of(
+        cls,
+        image: ImageSource,
+        model: Model,
+        *,
+        target: int | str | None = None,
+        question: str | None = None,
+        regions: Regions = "slico:64",
+        fill: Fill = "black",
+        resize: Resize = "own",
+        batch_size: int | None = None,
+    ) -> Case:
+        """Bind an image to a model and divide what the model sees into regions."""
+        bound = bind(model, image, target=target, question=question, resize=resize, fill=fill)
+        width, height = bound.image.size
+        parts = partition(bound.canvas, regions, image_shape=(height, width), box=bound.box)
+        settings = {"question": question, "resize": resize, "fill": fill_name(fill)}
+        return cls(model, bound, parts, batching(model, batch_size), settings)
+
+    def __post_init__(self) -> None:
+        self._index = self.bound.index(self.partition.labels)
+
+    def inputs(self, rows: Rows, room: Any = None) -> Any:
+        """The masked inputs (B, ...) of kept sets (B, n) or pixel masks (B, H, W), sets in the memory of `room`."""
+        x, x0 = self.bound.inputs, self.bound.fill_inputs
+        if rows.dtype == np.bool_:
+            return compose(rows, self._index, x, x0, room)
+        return blend(rows, self.bound.pixel, x, x0)
+
+    def differentiable(self) -> Differentiable:
+        """The image for methods that use gradients, where its model can."""
+        from whymask.models.differentiable import forward_only
+
+        offer = getattr(self.model, "differentiable", None)
+        if offer is None:
+            raise forward_only(self.model.name)
+        image: Differentiable = offer(self.bound)
+
+        def read(inputs: Any) -> Any:
+            if self.before_batch:
+                self.before_batch(len(inputs))
+            return image.read(inputs)
+
+        return replace(image, read=read)
+
+    def ask(self, rows: Bools, objective: Objective = SUFFICIENCY) -> tuple[Floats, int]:
+        """Responses (sides, B) outside a search, and how many images had to be sent for them."""
+        question = Oracle(self.known).open(rows, objective, "probe")
+        responses = in_batches([(0, question.send)], responder([self]), lambda: self.batching.size)[0]
+        self.known.update(zip(question.send_keys, responses.tolist(), strict=True))
+        values = np.array([self.known[key] for key in question.keys])
+        return values.reshape(len(objective.sides), -1), len(question.send)
+
+    def problem(self, seed: int) -> Problem:
+        """What a search may know of this case; its random choices depend on the seed and the picture."""
+        picture = int.from_bytes(hashlib.sha256(self.bound.canvas.tobytes()).digest()[:8])
+        parts = self.partition
+        return Problem(
+            parts.n, (seed, picture), parts.centroids, parts.areas, parts.labels, differentiable=self.differentiable
+        )
+
+    def search(
+        self,
+        recipe: Recipe,
+        seeds: Sequence[int] = (0,),
+        *,
+        budget: int | None = None,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> list[EvidenceMask | Ordering]:
+        """Run a recipe once per seed, all of them together; a result per seed."""
+        memory = PeakMemory(self.model)
+        start = time.perf_counter()
+        searches = [
+            Search(recipe, self.problem(seed), budget=budget, oracle=Oracle(self.known), progress=progress)
+            for seed in seeds
+        ]
+        found = dict(drive(searches, responder([self] * len(searches)), batch_size=lambda: self.batching.size))
+        spent = {"budget": budget, "seconds": time.perf_counter() - start, **memory.spent()}
+        return [self.result(found[i], self.provenance(recipe, seed) | spent) for i, seed in enumerate(seeds)]
+
+    def replay(self, order: Sequence[int]) -> Curves:
+        """Insertion and deletion curves of an ordering; what is known is not sent again."""
+        (insertion, deletion), sent = self.ask(prefixes(order), SUFF_NECC)
+        return Curves(np.cumsum(self.partition.areas[list(order)]), insertion, deletion, forwards=sent)
+
+    def result(self, found: SearchResult, provenance: dict[str, Any]) -> EvidenceMask | Ordering:
+        """What a search found, as a user sees it: with the picture and its reference scores."""
+        whole_image = np.ones(self.partition.n, dtype=bool)
+        rows = [whole_image, ~whole_image]
+        selection = found.selection
+        masks = [selection, *selection.others] if found.order is None and selection is not None else []
+        for one in masks:
+            rows += [one.mask, ~one.mask]
+        ((full, blank, *own),), _ = self.ask(np.array(rows))
+        ledger = Ledger(dict(found.ledger.entries))
+        # Counted as if this search ran alone: what it has asked for itself is known, other images are not.
+        fresh = len(set(pack(np.array(rows))) - found.asked)
+        ledger.add("probe", "suff", len(rows) + self.bound.probes, fresh + self.bound.probes)
+        scene = Scene(
+            photo=viewable(self.bound.image),
+            canvas=self.bound.canvas,
+            fill=self.bound.fill,
+            box=self.bound.box,
+            partition=self.partition,
+            target=self.bound.target,
+            prediction=self._prediction(),
+            full_score=float(full),
+            blank_score=float(blank),
+        )
+        inside = selection.order if selection is not None and selection.order is not None else ()
+        if found.order is not None:
+            order = tuple(found.order.tolist())
+            kept = 0 if selection is None else selection.kept
+            regions = () if selection is None else completed(selection).order[: int(selection.mask.sum())]
+            return Ordering(
+                scene, ledger, provenance, found.complete, order=order, seed_regions=regions, kept=kept, map=found.map
+            )
+        assert selection is not None
+        first = EvidenceMask(
+            scene,
+            ledger,
+            provenance,
+            found.complete,
+            regions=completed(selection).order[: int(selection.mask.sum())],
+            ordered=len(inside) == int(selection.mask.sum()),
+            score=float(own[0]),
+            removed_score=float(own[1]),
+            frontier=found.frontier,
+            goal=selection.goal,
+            local_optimum=selection.local_optimum,
+        )
+        others = zip(selection.others, own[2::2], own[3::2], strict=True)
+        return first.with_alternatives(
+            [(np.flatnonzero(other.mask).tolist(), float(kept), float(removed)) for other, kept, removed in others]
+        )
+
+    def _prediction(self) -> str | None:
+        """The model's own answer on the whole canvas; the probe that scored it has told."""
+        (key,) = pack(np.ones((1, self.partition.n), dtype=bool))
+        top, labels = self.tops.get(key), getattr(self.model, "labels", None)
+        return None if top is None or labels is None else str(labels[top])
+
+    def provenance(self, recipe: Recipe, seed: int) -> dict[str, Any]:
+        """Everything needed to get a result again."""
+        parameters = recipe.method.parameters | dict(recipe.params)
+        return {
+            "method": recipe.name,
+            "needs": recipe.method.needs,
+            "parameters": {name: plain(value) for name, value in parameters.items()},
+            "seed": seed,
+            "model": self.model.name,
+            "model_fingerprint": self.model.fingerprint,
+            "deterministic": self.model.deterministic,
+            "regions": self.partition.name,
+            "partition_fingerprint": self.partition.fingerprint,
+            "canvas_fingerprint": hashlib.sha256(self.bound.canvas.tobytes()).hexdigest()[:16],
+            "fill_fingerprint": hashlib.sha256(self.bound.fill.tobytes()).hexdigest()[:16],
+            **self.settings,
+            **self.model.settings,
+            "batch_size": self.batching.size,
+            "versions": {"python": platform.python_version(), **versions()},
+        }
+
+
+def prefixes(order: Sequence[int]) -> Bools:
+    """The first 1 ... n regions of an ordering as kept sets, (n, n)."""
+    rows = np.zeros((len(order), len(order)), dtype=bool)
+    for t, region in enumerate(order):
+        rows[t:, region] = True
+    return rows
+
+
+def versions() -> dict[str, str]:
+    """Of this package and those that can move a score."""
+    packages = ("numpy", "pillow", "scikit-image", "scikit-learn", "torch")
+    return {"whymask": __version__, **{name: version(name) for name in packages}}
+
+
+_LEARNED: WeakKeyDictionary[Model, Batching] = WeakKeyDictionary()
+
+
+def batching(model: Model, batch_size: int | None = None) -> Batching:
+    """The user's batch size, or what this model has learned so far."""
+    if batch_size is not None:
+        return Batching(whole("batch_size", batch_size, 1), fixed=True)
+    return _LEARNED.setdefault(model, Batching(model.batch_size))
+
+
+def bind(model: Model, image: ImageSource, **options: Any) -> Bound:
+    """Bind an image to a model; one that does not fit into memory is an error."""
+    with single():
+        return model.bind(image, **options)
+
+
+def responder(cases: Mapping[int, Case] | Sequence[Case]) -> RespondMany:
+    """Answers the driver's batches: part i is about cases[i], and rows that fit together share a forward.
+
+    A batch that does not fit into memory is sent in halves.
+    """
+    room: dict[Hashable, Any] = {}  # the last batch of tensors, at most one: the next of its kind reuses its memory
+
+    def respond(parts: Sequence[Piece]) -> list[Floats]:
+        answers: list[Floats] = [np.empty(0)] * len(parts)
+        by_key: dict[Hashable, list[int]] = {}
+        for i, (number, _) in enumerate(parts):
+            by_key.setdefault((id(cases[number].model), cases[number].bound.key), []).append(i)
+        for together in by_key.values():
+            scores = forward([parts[i] for i in together])
+            ends = np.cumsum([len(parts[i][1]) for i in together])
+            for i, piece in zip(together, np.split(scores, ends[:-1]), strict=True):
+                answers[i] = piece
+        return answers
+
+    def forward(parts: Sequence[Piece]) -> Floats:
+        some = cases[parts[0][0]]
+        count = sum(len(rows) for _, rows in parts)
+        if some.before_batch:
+            some.before_batch(count)
+        start = time.perf_counter()
+        response = attempt(parts, count)
+        if response is None:
+            if count == 1:
+                raise too_large()
+            some.batching.out_of_memory(count)
+            return np.concatenate([forward(half) for half in halves(parts)])
+        some.batching.record(count, time.perf_counter() - start)
+        if response.top is not None:
+            keys = [(number, key) for number, rows in parts for key in pack(rows)]
+            for (number, key), top in zip(keys, response.top.tolist(), strict=True):
+                cases[number].tops[key] = top
+        return response.score
+
+    def attempt(parts: Sequence[Piece], count: int) -> Response | None:
+        """The response to a batch; None when memory ran out, and then nothing of the batch is left in it."""
+        some = cases[parts[0][0]]
+        key = (id(some.model), some.bound.key)
+        if key not in room or len(room[key]) < count:
+            room.clear()  # first, so that two batches are never held at once
+        try:
+            if len(parts) == 1:  # one image: its batches can be composed in the same memory
+                inputs = some.inputs(parts[0][1], room.get(key))
+                if not isinstance(inputs, np.ndarray):  # only tensors are composed in given memory
+                    room.setdefault(key, inputs)
+            else:
+                inputs = stack([cases[number].inputs(rows) for number, rows in parts])
+            return some.model.respond(inputs, [cases[number].bound for number, rows in parts for _ in rows])
+        except Exception as error:  # of any library
+            if not is_out_of_memory(error):
+                raise
+            room.clear()
+            return None
+
+    return respond
+
+
+def halves(parts: Sequence[Piece]) -> tuple[list[Piece], list[Piece]]:
+    """The same rows in two lists of parts, about half of them in each."""
+    left = sum(len(rows) for _, rows in parts) // 2
+    first: list[Piece] = []
+    second: list[Piece] = []
+    for number, rows in parts:
+        if left:
+            first.append((number, rows[:left]))
+        if len(rows) > left:
+            second.append((number, rows[left:]))
+        left = max(0, left - len(rows))
+    return first, second

@@ -1,0 +1,161 @@
+"""repair: find the evidence for the answer that should have been given, keep only that, and ask again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from whymask.api import recipe_for, sized
+from whymask.arrays import Bools
+from whymask.errors import WhymaskError
+from whymask.explainer.answers import begins, in_words
+from whymask.explainer.case import Case, bind, prefixes
+from whymask.images.imaging import ImageSource, Resize
+from whymask.images.masking import Fill
+from whymask.images.partition import Regions
+from whymask.metrics.repair import RepairOutcome, correction_region
+from whymask.models.base import Model
+from whymask.models.registry import load
+from whymask.results.mask import EvidenceMask
+from whymask.results.ordering import Ordering
+from whymask.results.repair import Repair
+from whymask.search.driver import Progress
+from whymask.search.objective import Ledger, pack
+from whymask.search.recipes import Recipe
+
+
+def repair(
+    image: ImageSource,
+    model: Model | str,
+    *,
+    want: int | str,
+    question: str | None = None,
+    method: str | Recipe = "trace",
+    k: int | None = None,
+    regions: Regions = "slico:64",
+    fill: Fill = "black",
+    resize: Resize = "own",
+    seed: int = 0,
+    budget: int | None = None,
+    batch_size: int | None = None,
+    params: Mapping[str, Any] | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Repair:
+    """Show a model only the regions that speak for the wanted answer, and ask again.
+
+    Args:
+        image: a path, bytes, a PIL image or an array.
+        model: a model that tells its answers, or the id of one: multimodal models, classifiers.
+        want: the answer that should have been given, such as "No"; for classifiers a class.
+        question: for models that answer questions.
+        method: a recipe (see `whymask methods`). A mask method is tried once, on its mask; of a full search such as
+            "trace+greedy" all prefixes are tried, from the scores it has seen anyway.
+        k: size of the mask; by default the model's (10 for models that answer questions).
+        regions, fill, resize, seed, budget, batch_size, params, progress: as for `explain`.
+    """
+    recipe = recipe_for(method, k, params)
+    if isinstance(model, str):
+        model = load(model)
+    recipe = sized(recipe, model)
+    case = Case.of(
+        image, model, target=want, question=question, regions=regions, fill=fill, resize=resize, batch_size=batch_size
+    )
+    return attempt(case, recipe, seed, budget=budget, progress=progress)
+
+
+def attempt(
+    case: Case,
+    recipe: Recipe,
+    seed: int = 0,
+    *,
+    budget: int | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Repair:
+    """Repair the answer to a case whose target is the wanted one; refused where that is the answer already."""
+    wanted = case.bound.target.label
+    if "[[" in wanted:
+        raise WhymaskError(f"the wanted answer is in plain words, such as 'No', not {wanted!r}.")
+    ((given, right),) = replies(case, np.ones((1, case.partition.n), dtype=bool))
+    if right:
+        raise WhymaskError(f"{case.model.name} says {given!r} of the whole image: there is nothing to repair.")
+    (found,) = case.search(recipe, [seed], budget=budget, progress=progress)
+    return judge(case, found)
+
+
+def replies(case: Case, rows: Bools) -> list[tuple[str, bool]]:
+    """What the model answers when only these regions (B, n) are kept, and whether that is the case's target.
+
+    Images that a search has scored are not sent again. Only where the first token is neither yes nor no, a few tokens
+    are generated.
+    """
+    case.ask(rows)
+    model, bound, target = case.model, case.bound, case.bound.target
+    tops = [case.tops.get(key) for key in pack(rows)]
+    texts = in_words(model, tops, lambda some: case.inputs(rows[some]), [bound] * len(rows))
+    if target.index >= 0:
+        return [(text, top == target.index) for text, top in zip(texts, tops, strict=True)]
+    return [(text, begins(text, target.label)) for text in texts]
+
+
+def outcome(case: Case, rows: Bools) -> RepairOutcome:
+    """Whether a mask (1, n), or a prefix of an ordering (n, n), repairs the answer, and with how little removed."""
+    right = [ok for _, ok in replies(case, rows)]
+    areas = rows @ case.partition.areas
+    if len(rows) == 1:
+        return RepairOutcome(right[0], kept=float(areas[0]))
+    first = float(areas[right.index(True)]) if any(right) else None
+    return RepairOutcome(any(right), correction_region(areas, right), kept=first)
+
+
+def judge(case: Case, found: EvidenceMask | Ordering) -> Repair:
+    """What becomes of the answer when only what was found for the wanted one is kept."""
+    n, sent = case.partition.n, 0
+    order: tuple[int, ...] = ()
+    seen: tuple[float, ...] = ()
+    right: tuple[bool, ...] = ()
+    ((given, _),) = replies(case, np.ones((1, n), dtype=bool))
+    if isinstance(found, EvidenceMask):
+        mask = found
+        ((answer, repaired),) = replies(case, found.chosen[None])
+    else:
+        rows = prefixes(found.order)
+        ((scores,), sent) = case.ask(rows)
+        said = replies(case, rows)
+        order, seen, right = found.order, tuple(scores.tolist()), tuple(ok for _, ok in said)
+        best = right.index(True) if any(right) else int(scores.argmax())
+        ((removed,),), more = case.ask(~rows[best : best + 1])
+        sent += more
+        answer, repaired = said[best]
+        mask = EvidenceMask(
+            found.scene,
+            found.ledger,
+            found.provenance,
+            found.complete,
+            regions=order[: best + 1],
+            ordered=True,
+            score=float(scores[best]),
+            removed_score=float(removed),
+        )
+    ledger = Ledger(dict(mask.ledger.entries))
+    ledger.add("probe", "suff", sent + 1, sent + 1)
+    return Repair(
+        **vars(mask) | {"ledger": ledger},
+        given=given,
+        given_score=_given_score(case),
+        answer=answer,
+        repaired=repaired,
+        order=order,
+        scores=seen,
+        right=right,
+    )
+
+
+def _given_score(case: Case) -> float:
+    """The probability of the model's own answer to the whole image, by its class or its first token."""
+    (key,) = pack(np.ones((1, case.partition.n), dtype=bool))
+    own = bind(
+        case.model, case.bound.canvas, target=case.tops[key], question=case.settings.get("question"), resize="none"
+    )
+    return float(case.model.respond(own.inputs[None], [own]).score[0])

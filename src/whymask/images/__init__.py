@@ -1,0 +1,1 @@
+"""Images: reading them, dividing them into regions, masking regions."""

@@ -1,0 +1,199 @@
+"""From whatever holds an image to RGB pixels on a model's input grid."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from whymask.errors import WhymaskError
+from whymask.images.encoded import TooMuchWorkError, open_image
+
+Canvas: TypeAlias = NDArray[np.uint8]
+"""RGB pixels (H, W, 3)."""
+
+ImageSource: TypeAlias = str | PathLike[str] | bytes | Image.Image | NDArray[Any]
+Resize = Literal["own", "squash", "none"]
+Box: TypeAlias = tuple[float, float, float, float]
+"""Left, top, right, bottom as shares of the image's width and height."""
+
+MAX_PIXELS = 64_000_000
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
+
+
+def load_image(source: ImageSource, *, formats: tuple[str, ...] = FORMATS, max_pixels: int = MAX_PIXELS) -> Image.Image:
+    """An RGB image from a path, bytes, a PIL image, an array (H, W), (H, W, 3) or (H, W, 4), or "scene:12".
+
+    Rotates by EXIF, shows transparency on white and scales 16-bit values to 8. A file that has more than `max_pixels`
+    or takes more than a few seconds to decode raises an error before it is decoded.
+    """
+    name = "the image"
+    try:
+        if isinstance(source, Image.Image):
+            return _rgb(source)
+        if isinstance(source, np.ndarray):
+            return _rgb(_from_array(source))
+        if isinstance(source, str | PathLike):
+            name = str(source)
+            if name.startswith("scene:"):
+                from whymask.images.scenes import named
+
+                return Image.fromarray(named(name).pixels)
+            source = _read(Path(source))
+        if not isinstance(source, bytes):
+            raise WhymaskError(f"an image is a path, bytes, a PIL image or an array, not {type(source).__name__}.")
+        if not source:
+            raise WhymaskError(f"{name} is empty.")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Pillow's own bomb warning: the cap below is ours
+            image, turn = open_image(source, formats)
+            if image.width * image.height <= max_pixels:
+                return _rgb(image) if turn is None else _rgb(image.transpose(turn))
+    except WhymaskError:
+        raise
+    except Image.DecompressionBombError:
+        pass
+    except TooMuchWorkError as error:
+        raise WhymaskError(f"{name} takes too much work to decode ({error}); save it again as a PNG.") from None
+    except UnidentifiedImageError:
+        raise WhymaskError(f"{name} is not an image that can be read ({', '.join(formats)}).") from None
+    except (OSError, SyntaxError, ValueError, EOFError) as error:
+        raise WhymaskError(f"{name} is broken and cannot be decoded: {error}.") from None
+    raise WhymaskError(f"{name} has more than {max_pixels / 1e6:.0f} megapixels; reduce it first.")
+
+
+def _read(path: Path) -> bytes:
+    try:
+        if path.is_dir():
+            raise WhymaskError(f"{path} is a directory, not an image.")
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise WhymaskError(f"there is no file {path}.") from None
+    except OSError as error:
+        raise WhymaskError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def _rgb(image: Image.Image) -> Image.Image:
+    image = ImageOps.exif_transpose(image)
+    if image.mode.startswith("I") or image.mode == "F":
+        values = np.asarray(image)
+        if image.mode == "F":
+            image = _from_array(values)
+        elif values.min() >= 0 and values.max() <= 65535:
+            image = _from_array(values.astype(np.uint16 if image.mode != "I" or values.max() > 255 else np.uint8))
+        else:
+            raise WhymaskError("a 32-bit image must hold values from 0 to 65535.")
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+    return image.convert("RGB")
+
+
+def _from_array(array: NDArray[Any]) -> Image.Image:
+    if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (3, 4)) or 0 in array.shape:
+        raise WhymaskError(f"an image array has shape (H, W), (H, W, 3) or (H, W, 4), not {array.shape}.")
+    if array.dtype == np.uint16:
+        array = np.rint(array / 257).astype(np.uint8)
+    elif array.dtype.kind == "f":
+        if not (np.isfinite(array).all() and array.min() >= 0 and array.max() <= 1):
+            raise WhymaskError("a floating-point image array must hold values in [0, 1].")
+        array = np.rint(array * 255).astype(np.uint8)
+    elif array.dtype != np.uint8:
+        raise WhymaskError(f"an image array must be uint8, uint16 or floating point, not {array.dtype}.")
+    return Image.fromarray(array)
+
+
+@dataclass(frozen=True)
+class CentreCrop:
+    """A model's geometry: the central square, `share` of the shorter side, brought to (size, size) pixels."""
+
+    size: int
+    share: float = 1.0
+    filter: Image.Resampling = Image.Resampling.BICUBIC
+
+    def place(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
+        """The image on the input grid, and which part of it the model sees.
+
+        "own" is the model's preprocessing, "squash" brings the whole image to the square, "none" expects an image
+        that is on the grid already.
+        """
+        width, height = image.size
+        box: Box = (0.0, 0.0, 1.0, 1.0)
+        if resize == "own":
+            x, y = (self.share * min(width, height) / side / 2 for side in (width, height))
+            box = (0.5 - x, 0.5 - y, 0.5 + x, 0.5 + y)
+        elif resize == "none" and image.size != (self.size, self.size):
+            raise WhymaskError(f"this model's grid is {self.size} x {self.size} pixels, not {width} x {height}.")
+        elif resize not in ("squash", "none"):
+            raise WhymaskError(f"resize is 'own', 'squash' or 'none', not {resize!r}.")
+        if resize == "none":
+            return np.asarray(image), box
+        pixels = (box[0] * width, box[1] * height, box[2] * width, box[3] * height)
+        return np.asarray(image.resize((self.size, self.size), self.filter, box=pixels)), box
+
+
+def see_labels(labels: NDArray[Any], box: Box, shape: tuple[int, int]) -> NDArray[Any]:
+    """A label map over the whole image as it falls on a grid of `shape` that shows `box` of it."""
+    height, width = labels.shape
+    y = (box[1] + (np.arange(shape[0]) + 0.5) / shape[0] * (box[3] - box[1])) * height
+    x = (box[0] + (np.arange(shape[1]) + 0.5) / shape[1] * (box[2] - box[0])) * width
+    rows, cols = np.clip(y.astype(int), 0, height - 1), np.clip(x.astype(int), 0, width - 1)
+    return labels[np.ix_(rows, cols)]
+
+
+@dataclass(frozen=True)
+class Preprocessed:
+    """The geometry of a library's own preprocessing: `steps` resizes and crops an image to pixels (H, W, 3).
+
+    Which part of the image that keeps is measured by sending a ramp through it, so any library's steps will do.
+    """
+
+    steps: Callable[[Image.Image], Canvas]
+
+    def place(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
+        """The image on the input grid, and which part of it the model sees."""
+        whole: Box = (0.0, 0.0, 1.0, 1.0)
+        if resize == "none":
+            return np.asarray(image), whole
+        canvas = self.steps(image)
+        if resize == "own":
+            return canvas, self._seen(image.size)
+        if resize == "squash":
+            return np.asarray(image.resize((canvas.shape[1], canvas.shape[0]), Image.Resampling.BICUBIC)), whole
+        raise WhymaskError(f"resize is 'own', 'squash' or 'none', not {resize!r}.")
+
+    def _seen(self, size: tuple[int, int]) -> Box:
+        """Red rises from left to right and green from top to bottom: what is left of them tells the box."""
+        width, height = size
+        ramp = np.zeros((height, width, 3), dtype=np.uint8)
+        ramp[..., 0] = np.rint((np.arange(width) + 0.5) / width * 255)
+        ramp[..., 1] = np.rint((np.arange(height) + 0.5) / height * 255)[:, None]
+        seen = self.steps(Image.fromarray(ramp)).astype(float) / 255
+        left, right = _ends(seen[..., 0].mean(axis=0), width)
+        top, bottom = _ends(seen[..., 1].mean(axis=1), height)
+        return (left, top, right, bottom)
+
+
+def _ends(profile: NDArray[np.float64], pixels: int) -> tuple[float, float]:
+    """Where the straight line through a ramp's values begins and ends."""
+    if pixels < 8 or len(profile) < 3:
+        return 0.0, 1.0
+    inner = slice(len(profile) // 10, len(profile) - len(profile) // 10)  # filters bend the ramp at its ends
+    slope, start = np.polyfit(((np.arange(len(profile)) + 0.5) / len(profile))[inner], profile[inner], 1)
+    return max(0.0, float(start)), min(1.0, float(start + slope))
+
+
+def viewable(image: Image.Image, least: int = 256, most: int = 768) -> Canvas:
+    """The photo at a size for viewing: small enough to travel with a result, large enough for outlines."""
+    longest = max(image.size)
+    scale = least / longest if longest < least else min(1.0, most / longest)
+    size = (max(2, round(image.width * scale)), max(2, round(image.height * scale)))
+    kind = Image.Resampling.LANCZOS if scale < 1 else Image.Resampling.NEAREST
+    return np.asarray(image.resize(size, kind))

@@ -1,0 +1,1 @@
+"""What comes back: evidence masks, orderings and repairs."""

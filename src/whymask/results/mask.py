@@ -1,0 +1,142 @@
+"""A few regions that are enough for an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from whymask.arrays import Bools, Floats
+from whymask.results.base import Explanation
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, eq=False)
+class EvidenceMask(Explanation):
+    """A few regions that are enough for the answer."""
+
+    regions: tuple[int, ...]  # in their internal order where that is known, else ascending
+    ordered: bool
+    score: float  # score of the image that keeps only these regions
+    removed_score: float  # score of the image without them
+    frontier: Mapping[int, float] = field(default_factory=dict)  # number of regions -> best score the search has seen
+    goal: float | None = None  # the score that would be enough, where the search was for the smallest mask
+    local_optimum: bool = False  # every exchange of one region has been tried, and none is better
+    alternatives: tuple[EvidenceMask, ...] = ()  # further masks that share few regions, where they were asked for
+
+    kind: ClassVar[str] = "mask"
+
+    def with_alternatives(self, others: Sequence[tuple[Sequence[int], float, float]]) -> EvidenceMask:
+        """The same mask and others beside it, each (regions, score, removed_score)."""
+        bare = replace(self, ordered=False, goal=None, local_optimum=False, alternatives=())
+        return replace(
+            self,
+            alternatives=tuple(
+                replace(bare, regions=tuple(regions), score=score, removed_score=removed)
+                for regions, score, removed in others
+            ),
+        )
+
+    @property
+    def sufficient(self) -> bool | None:
+        """Whether the mask reaches the goal, where there is one."""
+        return None if self.goal is None else self.score >= self.goal - 1e-6
+
+    @property
+    def chosen(self) -> Bools:
+        """(n,) the regions as a boolean row."""
+        return np.isin(np.arange(self.n), self.regions)
+
+    @property
+    def mask(self) -> Bools:
+        """(H, W) the pixels of the model's grid that are kept."""
+        return self.scene.partition.pixels(self.chosen)
+
+    @property
+    def area(self) -> float:
+        """Share of the grid the regions cover."""
+        return float(self.scene.partition.areas[list(self.regions)].sum())
+
+    @property
+    def share(self) -> float | None:
+        """Kept score over the score of the whole image."""
+        return self.score / self.scene.full_score if self.scene.full_score else None
+
+    def figure(self) -> Figure:
+        """The photo, its evidence, the image with only the evidence, and without it."""
+        from whymask.results.figure import mask_figure
+
+        return mask_figure(self)
+
+    def to_coco_rle(self) -> dict[str, Any]:
+        """The mask as COCO's compressed run lengths."""
+        from whymask.interop.coco import to_coco_rle
+
+        return dict(to_coco_rle(self.mask))
+
+    def heatmap(self) -> Floats:
+        """(H, W) 1 on the evidence, 0 elsewhere."""
+        return self.mask.astype(np.float64)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, without the pixels."""
+        own = {
+            "regions": list(self.regions),
+            "ordered": self.ordered,
+            "score": self.score,
+            "share": self.share,
+            "removed_score": self.removed_score,
+            "area": self.area,
+            "frontier": {str(k): score for k, score in self.frontier.items()},
+            "goal": self.goal,
+            "local_optimum": self.local_optimum,
+            "alternatives": [
+                {"regions": list(other.regions), "score": other.score, "removed_score": other.removed_score}
+                for other in self.alternatives
+            ],
+        }
+        return super().as_dict() | own
+
+    @classmethod
+    def restore(cls, header: dict[str, Any], common: dict[str, Any]) -> EvidenceMask:
+        """From what `as_dict` tells and what all kinds share."""
+        names = ("ordered", "score", "removed_score", "goal", "local_optimum")
+        first = cls(
+            **common,
+            regions=tuple(header["regions"]),
+            frontier={int(k): score for k, score in header.get("frontier", {}).items()},
+            **{name: header[name] for name in names if name in header},
+        )
+        others = header.get("alternatives", [])
+        return first.with_alternatives([(o["regions"], o["score"], o["removed_score"]) for o in others])
+
+    @property
+    def remarks(self) -> list[str]:
+        """Sentences about what was found, besides its numbers."""
+        told = super().remarks
+        if self.sufficient is False:
+            most = min(self.provenance["parameters"]["k_max"], self.n)
+            told.append(f"No mask of up to {most} regions was found that keeps the {self.goal:.2f} asked for.")
+        elif self.sufficient and self.complete:
+            told.append("No smaller mask was found that is enough.")
+        if self.local_optimum:
+            told.append("No exchange of one region makes it better.")
+        return told
+
+    def __str__(self) -> str:
+        share = f", {self.share:.0%} of it" if self.share is not None and self.scene.full_score >= 0.05 else ""
+        more = "".join(
+            f" Another mask ({self._regions(other.regions)}) keeps {other.score:.2f}." for other in self.alternatives
+        )
+        return (
+            f"{self._answer()} {len(self.regions)} of {self.n} regions ({self._regions(self.regions)}), "
+            f"{self.area:.1%} of what the model sees, keep {self.score:.2f}{share}; "
+            f"everything else scores {self.removed_score:.2f}.{more} {self._end()}"
+        )
+
+    def _regions(self, regions: Sequence[int]) -> str:
+        return ", ".join(map(str, self.names(regions)))

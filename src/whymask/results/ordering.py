@@ -1,0 +1,99 @@
+"""All regions of an image, most important first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from whymask.arrays import Floats
+from whymask.errors import WhymaskError
+from whymask.metrics.curves import Curves
+from whymask.results.base import Explanation
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, eq=False)
+class Ordering(Explanation):
+    """All regions, most important first."""
+
+    order: tuple[int, ...]
+    seed_regions: tuple[int, ...]  # the initialiser's mask it grew from, as far as known in internal order, or empty
+    kept: int  # how many of them were placed first (Eq. 5)
+    map: Floats | None = None  # (H, W) the importance of every pixel, by methods that have one
+    curves: Curves | None = None  # its replay, where there was one
+
+    kind: ClassVar[str] = "ordering"
+
+    def top(self, k: int) -> tuple[int, ...]:
+        """The k most important regions."""
+        if not 1 <= k <= self.n:
+            raise WhymaskError(f"k must be between 1 and the number of regions, {self.n}, not {k}.")
+        return self.order[:k]
+
+    @property
+    def areas(self) -> Floats:
+        """(n,) share of the grid that each prefix covers."""
+        return np.cumsum(self.scene.partition.areas[list(self.order)])
+
+    def with_curves(self, curves: Curves) -> Ordering:
+        """The same ordering, together with its replay."""
+        return replace(self, curves=curves)
+
+    @property
+    def prefix(self) -> int:
+        """The prefix to look at first: the shortest that keeps 80 % of the whole score, else that of the seed."""
+        return self.curves.prefix() if self.curves else self.kept or min(8, self.n)
+
+    @property
+    def flat(self) -> bool:
+        """Whether the method had nothing to tell: its map is the same everywhere, and the regions are in no order."""
+        return self.map is not None and bool(self.map.min() == self.map.max())
+
+    @property
+    def remarks(self) -> list[str]:
+        """Sentences about what was found, besides its numbers."""
+        nothing = f"The method's map is the same everywhere: it tells nothing about the {self.n} regions."
+        return [*([nothing] if self.flat else []), *super().remarks]
+
+    def figure(self) -> Figure:
+        """Every region's rank, the image with only the prefix, without it, and both curves where there is a replay."""
+        from whymask.results.figure import ordering_figure
+
+        return ordering_figure(self)
+
+    def heatmap(self) -> Floats:
+        """(H, W) from 1 on the first region down to 1/n on the last: rank, not magnitude (which is in `map`)."""
+        value = np.empty(self.n)
+        value[list(self.order)] = 1 - np.arange(self.n) / self.n
+        return value[self.scene.partition.labels]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, without the pixels."""
+        return super().as_dict() | {
+            "order": list(self.order),
+            "seed_regions": list(self.seed_regions),
+            "kept": self.kept,
+            "flat": self.flat,
+            "curves": None if self.curves is None else self.curves.as_dict(),
+        }
+
+    @classmethod
+    def restore(cls, header: dict[str, Any], common: dict[str, Any]) -> Ordering:
+        """From what `as_dict` tells and what all kinds share."""
+        curves = header.get("curves")
+        return cls(
+            **common,
+            order=tuple(header["order"]),
+            seed_regions=tuple(header["seed_regions"]),
+            kept=header["kept"],
+            curves=None if curves is None else Curves.from_dict(curves),
+        )
+
+    def __str__(self) -> str:
+        first = ", ".join(map(str, self.names(self.order[:8]))) + (", ..." if self.n > 8 else ".")
+        order = "" if self.flat else f" Its {self.n} regions, most important first: {first}"
+        return f"{self._answer()}{order} {self._end()}"

@@ -1,0 +1,91 @@
+"""What comes back from an attempt to repair an answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from whymask.metrics.repair import Mistake, RepairOutcome, correction_region
+from whymask.results.mask import EvidenceMask
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Repair(EvidenceMask):
+    """The regions to keep so that the model gives the wanted answer, and what it says of them.
+
+    They are the mask of a mask method, or the shortest prefix of a full search that is answered as wanted; where none
+    is, the prefix on which the wanted answer scores highest.
+    """
+
+    given: str  # the answer to the whole image
+    given_score: float  # the probability of that answer (of its first token)
+    answer: str  # the answer to the image that keeps only the regions
+    repaired: bool
+    order: tuple[int, ...] = ()  # all regions, where a full search ordered them
+    scores: tuple[float, ...] = ()  # of the wanted answer, on the prefix of 1 ... n regions of that order
+    right: tuple[bool, ...] = ()  # whether that prefix is answered as wanted
+
+    kind: ClassVar[str] = "repair"
+
+    @property
+    def removed(self) -> float | None:
+        """The minimal correction region: the least share of the area to remove, over all prefixes; else None."""
+        if not self.order:
+            return None
+        return correction_region(np.cumsum(self.scene.partition.areas[list(self.order)]), self.right)
+
+    def outcome(self, mistake: Mistake | None = None) -> RepairOutcome:
+        """What `metrics.repairs` sums up."""
+        return RepairOutcome(self.repaired, self.removed, self.ledger.mec, mistake)
+
+    def figure(self) -> Figure:
+        """Before and after: the original with its answer, the kept regions with theirs."""
+        from whymask.results.repair_figure import repair_figure
+
+        return repair_figure(self)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, without the pixels."""
+        return super().as_dict() | {
+            "given": self.given,
+            "given_score": self.given_score,
+            "answer": self.answer,
+            "repaired": self.repaired,
+            "order": list(self.order),
+            "scores": list(self.scores),
+            "right": list(self.right),
+            "removed": self.removed,
+        }
+
+    @classmethod
+    def restore(cls, header: dict[str, Any], common: dict[str, Any]) -> Repair:
+        """From what `as_dict` tells and what all kinds share."""
+        own: dict[str, Any] = {name: header[name] for name in ("given", "given_score", "answer", "repaired")}
+        own |= {name: tuple(header[name]) for name in ("order", "scores", "right")}
+        return cls(**vars(EvidenceMask.restore(header, common)), **own)
+
+    @property
+    def remarks(self) -> list[str]:
+        """Sentences about what was found, besides its numbers."""
+        told = ["Repaired." if self.repaired else "Not repaired."]
+        if self.order:
+            count = sum(self.right)
+            longest = f"; the longest removes {self.removed:.1%} of the area" if count else ""
+            told.append(f"{count} of {self.n} prefixes give {self.target.label!r}{longest}.")
+        return [*told, *super().remarks]
+
+    def __str__(self) -> str:
+        question, wanted = self.provenance.get("question"), repr(self.target.label)
+        who = "The model" if question is None else f"Asked {question!r}, the model"
+        shown = (
+            f"Shown only {len(self.regions)} of {self.n} regions ({self._regions(self.regions)}), {self.area:.1%} of "
+            f"what it sees, it {'still ' if self.answer == self.given else ''}says {self.answer!r}: {wanted} scores "
+            f"{self.score:.2f}, against {self.scene.full_score:.2f} on the whole image and "
+            f"{self.scene.blank_score:.2f} on an empty one."
+        )
+        return f"{who} says {self.given!r} ({self.given_score:.2f}). {shown} {self._end()}"

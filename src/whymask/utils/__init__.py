@@ -1,0 +1,1 @@
+"""Files, names and texts: what is not about images or models."""

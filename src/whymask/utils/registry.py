@@ -1,0 +1,72 @@
+"""Things by name: those of the package, those a program registers, and those of installed packages (entry points)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from importlib.metadata import entry_points
+from typing import Generic, Protocol, TypeVar
+
+from whymask.errors import WhymaskError, unknown
+
+
+class Named(Protocol):
+    """What can be registered."""
+
+    @property
+    def name(self) -> str:
+        """What it is looked up by."""
+
+
+T = TypeVar("T", bound=Named)
+
+
+class Registry(Mapping[str, T], Generic[T]):
+    """A mapping from names to things of one kind.
+
+    The entry points of `group` are loaded when a name is not known yet, or when all names are asked for. One that
+    cannot be loaded costs only itself: it is reported by a warning.
+    """
+
+    def __init__(self, kind: str, group: str) -> None:
+        self.kind, self.group = kind, group
+        self._things: dict[str, T] = {}
+        self._complete = False
+
+    def add(self, thing: T) -> T:
+        """Register a thing; a name that another one has raises an error."""
+        if self._things.setdefault(thing.name, thing) is not thing:
+            raise WhymaskError(f"there is already a {self.kind} called {thing.name!r}.")
+        return thing
+
+    def find(self, name: str) -> T:
+        """The thing of this name; an unknown name raises an error that suggests a similar one."""
+        if name not in self:
+            raise unknown(self.kind, name, self)
+        return self[name]
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._things:
+            self._load()
+        return self._things[name]
+
+    def __iter__(self) -> Iterator[str]:
+        self._load()
+        return iter([*self._things])
+
+    def __len__(self) -> int:
+        self._load()
+        return len(self._things)
+
+    def _load(self) -> None:
+        if self._complete:
+            return
+        self._complete = True  # first, because what is loaded may look names up
+        for point in entry_points(group=self.group):
+            try:
+                self.add(point.load())
+            except Exception as error:  # of any package
+                problem = f"{type(error).__name__}: {error}"
+                warnings.warn(
+                    f"the {self.kind} {point.name!r} ({point.value}) cannot be loaded: {problem}", stacklevel=3
+                )

@@ -1,0 +1,324 @@
+import json
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from urllib.request import urlopen
+
+import numpy as np
+import pytest
+from PIL import Image
+from skimage.data import data_dir
+
+import whymask
+from whymask import EvidenceMask
+from whymask.cli.app import _write
+from whymask.models import MODELS
+from whymask.results.base import Explanation
+from whymask.search import METHODS
+from whymask.search.theory import paper_tables
+
+from images.test_imaging import bomb
+from models.tiny import lit, quadrants
+
+
+def whymask_command(*arguments):
+    return subprocess.run([sys.executable, "-m", "whymask", *arguments], capture_output=True, text=True, check=False)
+
+
+def test_theory():
+    assert json.loads(whymask_command("theory", "--json").stdout) == paper_tables()
+    printed = whymask_command("theory").stdout
+    for figure in ("27.41%", "87.79%", "91.69%"):
+        assert figure in printed
+
+
+def test_parameters_are_refused_before_a_model_is_loaded():
+    words = ["explain", f"{data_dir}/coffee.png", "--model", "no-such-model", "--method", "trace+greedy"]
+    answer = whymask_command(*words, "--param", "gamma=2")
+    assert (answer.returncode, answer.stderr) == (2, "whymask: gamma must lie in (0, 1], not 2.\n")
+
+
+def test_methods():
+    listed = json.loads(whymask_command("methods", "--json").stdout)["methods"]
+    assert [method["name"] for method in listed] == list(METHODS)
+    assert next(m for m in listed if m["name"] == "trace")["parameters"]["k"] == 8
+    own, rivals = whymask_command("methods").stdout.split("\nMethods the paper compares with:\n")
+    rivals, more = rivals.split("\n\n")
+    names = [[line.split()[0] for line in group.splitlines()] for group in (own, rivals)]
+    assert set(names[0] + names[1]) <= set(METHODS)
+    assert {"trace", "greedy", "discs+swap", "smallest"} <= set(names[0])
+    assert {"rise", "grad-cam", "asn"} <= set(names[1])
+    assert "The default is discs+swap." in more
+    assert next(m for m in listed if m["name"] == "rise")["needs"] == "pixels"
+
+
+def test_one_method_with_its_parameters():
+    printed = whymask_command("methods", "trace").stdout
+    assert "rounds             5" in printed
+    assert whymask_command("methods", "trece").stderr == "whymask: unknown method 'trece'; did you mean 'trace'?\n"
+
+
+def test_a_rival_with_its_parameters():
+    assert whymask_command("methods", "rise").stdout.splitlines()[1:] == [
+        "  masks              1000",
+        "  grid               16",
+        "  keep               0.5",
+    ]
+    printed = whymask_command("methods", "ig2").stdout
+    assert "(needs gradients)" in printed
+    assert "  memory_saving      False" in printed
+
+
+def test_version():
+    assert whymask_command("--version").stdout.strip() == whymask.__version__
+
+
+def test_an_unknown_command_is_exit_code_2_without_a_traceback():
+    answer = whymask_command("explian")
+    assert answer.returncode == 2
+    assert "Traceback" not in answer.stderr
+
+
+@pytest.mark.parametrize("module", ["whymask", "whymask.search", "whymask.cli"])
+def test_import_is_light(module):
+    heavy = ["torch", "matplotlib", "skimage", "transformers", "sklearn"]
+    code = f"import sys, {module}; print([name for name in {heavy} if name in sys.modules])"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "[]"
+
+
+lite = pytest.mark.skipif(
+    not MODELS["efficientnet-lite0"].installed, reason="the weights are not installed: whymask[lite]"
+)
+CAMERA = f"{data_dir}/camera.png"
+
+
+@lite
+def test_explain_a_photo(tmp_path):
+    answer = whymask_command("explain", CAMERA, "--out", str(tmp_path / "out"))
+    assert answer.returncode == 0, answer.stderr
+    first, picture = answer.stdout.splitlines()
+    assert first.startswith("The model says 'tripod', which scores 0.9")
+    assert "8 of 64 regions" in first
+    assert picture == f"Picture: {tmp_path}/out/camera-discs+swap.png"
+    with Image.open(tmp_path / "out" / "camera-discs+swap.png") as image:
+        assert image.width > 1000
+    evidence = Explanation.load(tmp_path / "out" / "camera-discs+swap.npz")
+    assert whymask_command("explain", CAMERA, "--budget", "0", "--out", str(tmp_path / "out")).stdout.endswith(
+        "camera-discs+swap-2.png\n"  # nothing is overwritten
+    )
+    assert evidence.share > 0.8
+    assert evidence.area < 0.15
+    files = [file.name for file in (tmp_path / "out").iterdir()]
+    assert sorted(files) == [f"camera-discs+swap{n}.{kind}" for n in ("-2", "") for kind in ("npz", "png")]
+
+
+@lite
+@pytest.mark.parametrize(("method", "forwards"), [("occlusion", 17), ("hsic", 60), ("grad-cam", 0)])
+def test_rivals_explain_a_photo_too(tmp_path, method, forwards):
+    answer = whymask_command(
+        "explain", CAMERA, "--method", method, "--regions", "grid:4x4", "--budget", "60", "--out", str(tmp_path),
+        "--json", "--quiet",
+    )  # fmt: skip
+    assert answer.returncode == 0, answer.stderr
+    report = json.loads(answer.stdout)
+    assert sorted(report["order"]) == list(range(16))
+    assert report["ledger"]["mec"] == forwards
+    assert 0 < report["curves"]["insertion_auc"] < 1
+
+
+@lite
+def test_explain_json_with_every_flag(tmp_path):
+    np.save(tmp_path / "labels.npy", np.arange(512)[:, None] // 128 * 4 + np.arange(512) // 128)
+    answer = whymask_command(
+        "explain", CAMERA, "--model", "efficientnet-lite0", "--target", "tripod", "--method", "trace+greedy",
+        "--k", "3", "--regions", str(tmp_path / "labels.npy"), "--fill", "mean", "--resize", "squash", "--seed", "5",
+        "--seeds", "2",
+        "--budget", "60", "--device", "cpu", "--dtype", "fp32", "--batch-size", "8", "--out", str(tmp_path), "--json",
+        "--quiet",
+    )  # fmt: skip
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stderr == ""
+    report = json.loads(answer.stdout)
+    assert report["kind"] == "ordering"
+    assert sorted(report["order"]) == list(range(16))
+    assert report["ledger"]["mec"] <= 60
+    assert report["provenance"]["seed"] == 5
+    assert report["provenance"]["fill"] == "mean"
+    assert 0 <= report["curves"]["insertion_auc"] <= 1
+    assert set(report["recurrence"].values()) <= {0.5, 1.0}
+    assert [one["provenance"]["seed"] for one in report["seeds"]] == [5, 6]
+    assert len(report["curves"]["insertion"]) == 16
+    assert not report["complete"]
+
+
+@lite
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["missing.png"], "there is no file missing.png"),
+        (["."], "is a directory"),
+        (["empty.png"], "is empty"),
+        (["text.png"], "is not an image"),
+        (["cut.png"], "broken"),
+        (["bomb.png"], "more than 64 megapixels"),
+        ([CAMERA, "--k", "65"], "is more than the 64 there are: pass a k between 1 and 64"),
+        ([CAMERA, "--k", "0"], "k must be a whole number of at least 1"),
+        ([CAMERA, "--method", "trase"], "did you mean 'trace'"),
+        ([CAMERA, "--target", "tripodd"], "did you mean 'tripod'"),
+        ([CAMERA, "--target", "qqqqqqqq"], "(1"),
+        ([CAMERA, "--model", "efficientnet-light0"], "did you mean 'efficientnet-lite0'"),
+        ([CAMERA, "--fill", "blck"], "did you mean 'black'"),
+        ([CAMERA, "--regions", "labels.npy"], "the label map has shape (3, 3)"),
+        ([CAMERA, "--resize", "crop"], "resize is 'own', 'squash'"),
+        ([CAMERA, "--device", "cuda:77"], "not available"),
+        ([CAMERA, "--out", "text.png/x", "--method", "greedy"], "cannot write"),
+        ([CAMERA, "--method", "greedy", "--seeds", "3"], "pass --k"),
+        ([CAMERA, "--model-option", "classes"], "NAME=VALUE"),
+        ([CAMERA, "--model-option", "colour=red"], "colour"),
+        ([CAMERA, "--fill", "rgb(300,0,0)"], "0 to 255"),
+        ([CAMERA, "--seeds", "0"], "--seeds must be at least 1"),
+    ],
+)
+def test_mistakes_are_one_sentence_and_exit_code_2(tmp_path, monkeypatch, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty.png").touch()
+    (tmp_path / "text.png").write_text("just text")
+    (tmp_path / "bomb.png").write_bytes(bomb())
+    with open(CAMERA, "rb") as whole:
+        (tmp_path / "cut.png").write_bytes(whole.read(2000))
+    np.save(tmp_path / "labels.npy", np.eye(3, dtype=int))
+    answer = whymask_command("explain", *arguments)
+    assert answer.returncode == 2
+    assert answer.stdout == ""
+    assert answer.stderr.startswith("whymask: ")
+    assert words in answer.stderr
+    assert len(answer.stderr.splitlines()) == 1
+
+
+@lite
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupt_leaves_no_file_and_no_traceback(tmp_path, number, code):
+    command = [sys.executable, "-m", "whymask", "explain", CAMERA, "--method", "greedy", "--out", str(tmp_path / "out")]
+    # A suite that runs in the background of a shell ignores interrupts, and so would what it starts.
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, preexec_fn=heard, **pipes) as process:
+        while not (tmp_path / "out").exists() and process.poll() is None:
+            time.sleep(0.1)
+        while process.poll() is None:  # again where a library that was loading swallowed it
+            process.send_signal(number)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(10)
+        stderr = process.stderr.read()
+    assert process.returncode == code
+    assert stderr == "whymask: explain was interrupted; nothing was written.\n"
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_an_interrupt_between_two_files_leaves_none(tmp_path, monkeypatch):
+    def interrupted(*_):
+        assert [file.name for file in tmp_path.iterdir()] == ["x.png"]
+        raise KeyboardInterrupt
+
+    found = whymask.explain(lit(0), quadrants(), regions="grid:4x4")
+    monkeypatch.setattr(EvidenceMask, "save", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        _write(found, tmp_path, "x")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_models():
+    listed = json.loads(whymask_command("models", "--json").stdout)["models"]
+    assert [model["name"] for model in listed][:1] == ["efficientnet-lite0"]
+    assert "efficientnet-lite2" in whymask_command("models").stdout
+
+
+def saved(path, method="greedy", image=0):
+    model = quadrants()
+    found = whymask.explain(lit(image), model, regions="grid:3x3", method=method)
+    return str(found.save(path)), model
+
+
+def test_report(tmp_path):
+    mask, _ = saved(tmp_path / "mask.npz", "trace")
+    ranking, _ = saved(tmp_path / "ranking.npz")
+    answer = whymask_command("report", mask, ranking, "-o", str(tmp_path / "out" / "page.html"))
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout == f"Report: {tmp_path}/out/page.html\n"
+    page = (tmp_path / "out" / "page.html").read_text()
+    assert page.count('"name": "trace"') == page.count('"name": "greedy"') == 1
+    # A file may name any model, a server too: only the package's own are loaded for it, and that is said.
+    assert "ranking.npz has no curves, as it cannot be replayed: 'quadrants' is not a model of this" in answer.stderr
+    assert '"curves": null' in page
+
+
+def test_tabs_of_one_method_are_named_after_their_files(tmp_path):
+    files = [saved(tmp_path / f"photo-{number}.npz", "trace", number)[0] for number in range(2)]
+    answer = whymask_command("report", *files, "-o", str(tmp_path / "page.html"))
+    assert answer.stderr == ""
+    assert '"name": "photo-1"' in (tmp_path / "page.html").read_text()
+    twin = saved(tmp_path / "elsewhere" / "photo-1.npz", "trace", 2)[0]
+    whymask_command("report", *files, twin, "-o", str(tmp_path / "page.html"))
+    assert f'"name": "{twin}"' in (tmp_path / "page.html").read_text()
+
+
+@lite
+def test_an_ordering_without_a_replay_is_replayed_for_its_report(tmp_path):
+    model = whymask.load("efficientnet-lite0")
+    ranking = whymask.explain(CAMERA, model, regions="grid:3x3", method="trace-seed", k=2)
+    ranking.save(tmp_path / "ranking.npz")
+    answer = whymask_command("report", str(tmp_path / "ranking.npz"), "-o", str(tmp_path / "page.html"))
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert '"insertion_auc": ' in (tmp_path / "page.html").read_text()
+    other = replace(ranking, provenance={**ranking.provenance, "model_fingerprint": "another"})
+    other.save(tmp_path / "other.npz")
+    answer = whymask_command("report", str(tmp_path / "other.npz"), "-o", str(tmp_path / "page.html"))
+    assert "efficientnet-lite0 has other weights now" in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["report", "missing.npz"], "there is no file missing.npz"),
+        (["report", "text.npz"], "text.npz is not a saved explanation"),
+        (["report", "text.npz", "."], "about saved results or about folders of runs"),
+        (["report", "."], "holds no records"),
+        (["serve", "--port", "70000"], "a port is a number from 0 to 65535, not 70000."),
+        (["serve", "--host", "192.0.2.1", "--port", "0"], "cannot listen on 192.0.2.1"),
+        (["serve", "--out", "text.npz/x"], "cannot write"),
+        (["serve", "--model", "efficientnet-light0"], "did you mean 'efficientnet-lite0'"),
+        (["serve", "--model", "mine.py:load"], "there is no file mine.py"),
+    ],
+)
+def test_mistakes_of_views(tmp_path, monkeypatch, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.npz").write_text("just text")
+    named = arguments[0] != "serve" or "--model" in arguments
+    answer = whymask_command(*arguments, *([] if named else ["--model", MODEL]))
+    assert answer.returncode == 2
+    assert words in answer.stderr
+    assert len(answer.stderr.splitlines()) == 1
+
+
+MODEL = "http://ann:secret@127.0.0.1:9/?key=secret"  # nobody asks it anything
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_serve_and_interrupt(tmp_path, number, code):
+    command = [sys.executable, "-m", "whymask", "serve", "--model", MODEL, "--port", "0", "--out", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        told = process.stdout.readline()
+        url = told.split()[1]
+        with urlopen(f"{url}/api/options") as answer:
+            assert json.load(answer)["models"] == ["http://127.0.0.1:9/"]
+        process.send_signal(number)
+        _, stderr = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert told == f"Serving {url} (Ctrl-C ends it).\n"
+    assert url.startswith("http://127.0.0.1:")
+    assert "Traceback" not in stderr

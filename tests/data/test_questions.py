@@ -1,0 +1,142 @@
+import numpy as np
+import pytest
+from PIL import Image
+
+import whymask
+from whymask.bench.config import config
+from whymask.bench.records import Store
+from whymask.bench.render import as_markdown
+from whymask.bench.runner import run
+from whymask.bench.table import table
+from whymask.data.manifest import read_manifest
+from whymask.data.pope import Question, write_questions
+from whymask.data.questions import build, to_ask
+from whymask.explainer.repairing import repair
+from whymask.metrics import RepairOutcome, repairs
+
+from bench.made_up import ordering, row, write
+from models.talker import BRIGHT, Talker
+
+
+@pytest.fixture
+def base(tmp_path):
+    """Two images that mislead the talker to yes and one that does not, each asked about once."""
+    calm = BRIGHT.copy()
+    calm[16:, 16:] = 0
+    folder = tmp_path / "images"
+    folder.mkdir()
+    for name, image in {"one": BRIGHT, "two": BRIGHT - 40, "calm": calm}.items():
+        Image.fromarray(image).save(folder / f"{name}.png")
+    asked = [Question(i, f"{name}.png", "Is there a dog?", "no") for i, name in enumerate(("one", "calm", "two"))]
+    asked.append(Question(3, "calm.png", "Is there a cat?", "yes"))
+    return {
+        "out": str(tmp_path / "run"),
+        "models": ["talker"],
+        "methods": [{"method": "greedy"}, {"method": "trace", "params": {"k": 2}}],
+        "questions": {"file": str(write_questions(tmp_path / "q.json", asked)), "images": str(folder)},
+        "regions": "grid:2x2",
+    }
+
+
+def listed(folder, split):
+    return read_manifest(folder / "run" / "manifests" / f"talker-{split}.jsonl")
+
+
+def test_case_lists_are_splits(base, tmp_path):
+    summary = run(config(base), load=lambda spec: Talker(), quiet=True)
+    assert (summary.done, summary.failed) == (14, [])
+    pope, repope = (listed(tmp_path, name) for name in ("pope", "repope"))
+    assert [(s.id, s.target) for s in pope] == [("0", "Yes"), ("1", "No"), ("2", "Yes"), ("3", "No")]
+    assert [(s.id, s.target) for s in repope] == [("0", "No"), ("2", "No"), ("3", "Yes")]
+    assert repope[0].question.splitlines()[1] == "Question: Is there a dog?"
+    assert repope[0].image.endswith("images/one.png")
+
+
+def test_records_tell_what_a_repair_does(base, tmp_path):
+    run(config(base), load=lambda spec: Talker(), quiet=True)
+    store = Store(tmp_path / "run")
+    for record in store.records.values():
+        told = store.rows[record["row"]]
+        if told.split == "pope":
+            assert "repaired" not in record
+            continue
+        (sample,) = [s for s in listed(tmp_path, "repope") if s.id == record["sample"]]
+        options = {"method": told.method, "k": {"greedy": None, "trace": 2}[told.method], "regions": "grid:2x2"}
+        alone = repair(sample.image, Talker(), want=sample.target, question=sample.question, **options)
+        assert (record["repaired"], record["removed"], record["given"]) == (alone.repaired, alone.removed, alone.given)
+        assert record["mistake"] == ("false_no" if sample.id == "3" else "false_yes")
+        assert record["repaired"] == (sample.id != "3")
+
+
+def test_answers_are_asked_for_once(base, tmp_path):
+    made = config(base)
+    model = Talker()
+    first = build(to_ask(made.questions), model, tmp_path / "cache", "plain")
+    forwards = model.forwards
+    assert build(to_ask(made.questions), model, tmp_path / "cache", "plain") == first
+    assert model.forwards == forwards
+    build(to_ask(made.questions), model, tmp_path / "cache", "vqa")
+    assert model.forwards > forwards
+
+
+def test_scenes_need_no_files():
+    asked = to_ask(config({"models": ["m"], "methods": ["greedy"], "questions": {"scenes": 2}}).questions)
+    assert len(asked) == 12
+    images = list(dict.fromkeys(image for _, image in asked))
+    numbers = [int(image.removeprefix("scene:")) for image in images]
+    assert [whymask.scenes.file_name(number) for number in numbers] == list(dict.fromkeys(q.image for q, _ in asked))
+    there = whymask.scenes.named(images[0]).objects
+    assert all((question.label == "yes") == (question.text.split()[3] in there) for question, _ in asked[:6])
+
+
+def test_a_classifier_that_is_wrong_is_repaired_too(base, tmp_path):
+    def corner(images):  # which of two corners is brighter
+        left, right = images[:, 0, 0].mean(axis=1) / 255, images[:, -1, -1].mean(axis=1) / 255 + 0.1
+        return np.stack([left, right], axis=1) / (left + right)[:, None]
+
+    photos = tmp_path / "list.txt"
+    photos.write_text("images/one.png 0\nimages/calm.png 0\n")
+    given = {**base, "photos": {"source": str(photos)}, "methods": ["greedy"]}
+    del given["questions"]
+    run(config(given), load=lambda spec: whymask.wrap(corner, labels=["left", "right"]), quiet=True)
+    lines = {line.row.split: line for line in table([tmp_path / "run"]).lines}
+    assert {name: len(line.samples) for name, line in lines.items()} == {"correct": 1, "cause": 1, "repair": 1}
+    assert {name for name, line in lines.items() if "repaired" in line.cells} == {"repair"}
+    assert lines["repair"].cells["repaired"].mean == 1
+    assert "false_yes" not in lines["repair"].cells
+
+
+def test_repair_columns_are_those_of_the_metrics(tmp_path):
+    outcomes = [
+        RepairOutcome(True, 0.05, 100, "false_yes"),
+        RepairOutcome(True, 0.3, 200, "false_no"),
+        RepairOutcome(False, 1.0, 300, "false_no"),
+        RepairOutcome(True, 0.1, 200, "false_no"),
+    ]
+    told = [{"repaired": o.repaired, "removed": o.removed, "mistake": o.mistake, "mec": o.mec} for o in outcomes]
+    curves = {str(i): ordering(0.5, **one) for i, one in enumerate(told)}
+    mask = {"score": 0.5, "area": 0.1, "mec": 160, "seconds": 1.0, "repaired": True, "removed": None}
+    masks = {str(i): {**mask, "mistake": o.mistake} for i, o in enumerate(outcomes)}
+    about = {"split": "repope", "emphasis": "repaired"}
+    run = write(tmp_path / "run", [(row("greedy", **about), curves), (row("trace", 1, returns="mask", **about), masks)])
+    made = table([run], against="greedy")
+    cells = made.lines[0].cells
+    total = repairs(outcomes)
+    assert [cells[name].mean for name in ("repaired", "removed", "csr@10", "unrepaired", "mec")] == pytest.approx(
+        [total.rate, total.amcr, total.csr, total.failed, total.mec]
+    )
+    for kind in ("false_yes", "false_no"):
+        assert (cells[kind].mean, cells[kind].samples) == (
+            pytest.approx(repairs(outcomes, kind).rate),
+            repairs(outcomes, kind).total,
+        )
+    assert made.lines[1].differences["unrepaired"].mean == -1
+    assert made.lines[1].differences["false_no"].samples == 3
+    text = as_markdown(made, profile=True).splitlines()
+    head, greedy, trace = ([cell.strip() for cell in text[i].strip("|").split("|")] for i in (2, 4, 5))
+    start = head.index("**Repair Rate**")
+    assert head[start + 1 :] == ["false yes", "false no", "failed", "AMCR", "CSR@10", "MEC", "s", "forwards/s"]
+    assert greedy[start + 1 : start + 3] == ["1.000 [1.000, 1.000] of 1", "0.667 [0.000, 1.000] of 3"]
+    assert greedy[start + 3].startswith("1 [")
+    assert trace[start : start + 2] == ["**1.000 [1.000, 1.000]**", "1.000 [1.000, 1.000] of 1"]
+    assert trace[start + 4 : start + 6] == ["—", "—"]

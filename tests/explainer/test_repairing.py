@@ -1,0 +1,146 @@
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import whymask
+from whymask import Repair, WhymaskError
+from whymask.explainer.case import Case
+from whymask.explainer.repairing import replies
+from whymask.models.base import Response
+from whymask.results.base import Explanation
+from whymask.results.figure import save_figure
+from whymask.results.repair_figure import repair_panel
+from whymask.search import Recipe
+from whymask.views.report import report
+
+from models.talker import BRIGHT, Talker
+from models.tiny import lit, quadrants
+
+MISLED = {"question": "Is there a dog?", "want": "No", "regions": "grid:2x2"}
+
+
+def test_direct_keeps_the_mask_and_asks_again():
+    fixed = whymask.repair(BRIGHT, Talker(), k=2, **MISLED)
+    assert isinstance(fixed, Repair)
+    assert (fixed.given, fixed.answer, fixed.repaired) == ("Yes", "No", True)
+    assert 3 not in fixed.regions  # what misled it
+    assert fixed.given_score == pytest.approx(0.9 / 1.45)
+    assert fixed.scene.full_score == pytest.approx(0.55 / 1.45)
+    assert fixed.score == pytest.approx(1)
+    assert fixed.scene.blank_score == pytest.approx(1)
+    assert (fixed.removed, fixed.order) == (None, ())
+    outcome = fixed.outcome("false_yes")
+    assert (outcome.repaired, outcome.removed, outcome.mec) == (True, None, fixed.ledger.mec)
+
+
+def test_ordered_takes_the_first_prefix_that_flips_and_measures_the_longest():
+    fixed = whymask.repair(BRIGHT, Talker(), method="greedy", **MISLED)
+    assert fixed.right == (True, True, True, False)
+    assert fixed.order[3] == 3
+    assert (len(fixed.regions), fixed.ordered, fixed.area) == (1, True, 0.25)
+    assert fixed.removed == 0.25
+    assert fixed.outcome().removed == 0.25
+
+
+def test_a_repair_curve_costs_no_forward():
+    model = Talker()
+    case = Case.of(BRIGHT, model, target="No", question="?", regions="grid:2x2")
+    (ordering,) = case.search(Recipe("greedy"))
+    before = model.forwards
+    fixed = whymask.explainer.repairing.judge(case, ordering)
+    assert model.forwards == before + 1  # the probability of the answer given, for the picture
+    assert fixed.right == (True, True, True, False)
+    assert model.generations == 0
+
+
+def test_generates_only_what_is_neither_yes_nor_no():
+    model = Talker()
+    case = Case.of(BRIGHT, model, target="No", question="?", regions="grid:2x2")
+    rows = np.array([[0, 0, 1, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 0, 0]], dtype=bool)
+    assert replies(case, rows) == [("No, not really.", True), ("No", True), ("Yes", False), ("No", True)]
+    assert model.generations == 1
+    evasive = Case.of(BRIGHT, Talker("Nothing I would call one"), target="No", question="?", regions="grid:2x2")
+    assert replies(evasive, rows[:1]) == [("Nothing I would call one", False)]
+
+
+def test_what_cannot_be_repaired_says_so():
+    flat = np.zeros((32, 32, 3), dtype=np.uint8)  # all classes tie, so the first wins everywhere
+    failed = whymask.repair(flat, quadrants(), want="bottom right", method="greedy", regions="grid:2x2")
+    assert not failed.repaired
+    assert (failed.removed, failed.right) == (1.0, (False,) * 4)
+    assert "Not repaired. 0 of 4 prefixes" in str(failed)
+
+
+def test_a_classifier_is_repaired_by_its_class():
+    image = np.maximum(lit(0), lit(3) - 20)
+    fixed = whymask.repair(image, quadrants(), want="se", regions="grid:4x4", k=4, params={"rounds": 10})
+    assert (fixed.given, fixed.answer, fixed.repaired) == ("top left", "bottom right", True)
+
+
+def test_refusals():
+    with pytest.raises(WhymaskError, match="says 'Yes' of the whole image: there is nothing to repair"):
+        whymask.repair(BRIGHT, Talker(), **{**MISLED, "want": "Yes"})
+    with pytest.raises(WhymaskError, match="plain words"):
+        whymask.repair(BRIGHT, Talker(), **{**MISLED, "want": "a [[dog]]"})
+    silent = Talker()
+    silent.respond = lambda inputs, bounds: Response(np.full(len(inputs), 0.5), None)
+    with pytest.raises(WhymaskError, match="talker tells scores but not what it answers"):
+        whymask.repair(BRIGHT, silent, **MISLED)
+
+
+@pytest.mark.parametrize("method", ["trace", "copair", "greedy", "trace+phasewin"])
+def test_prints_saves_and_loads(tmp_path, method):
+    fixed = whymask.repair(BRIGHT, Talker(), method=method, **MISLED)
+    assert str(fixed).startswith("Asked 'Is there a dog?', the model says 'Yes' (0.62). Shown only ")
+    assert "it says 'No': 'No' scores 1.00, against 0.38 on the whole image and 1.00 on an empty one. Repaired." in str(
+        fixed
+    )
+    again = Explanation.load(fixed.save(tmp_path / "repair"))
+    assert isinstance(again, Repair)
+    assert again.as_dict() == fixed.as_dict() == json.loads(json.dumps(fixed.as_dict()))
+    assert again.provenance["method"] == method
+    np.testing.assert_array_equal(again.mask, fixed.mask)
+    assert "Repaired." in report([again], ["repair"])  # the viewer shows it as the mask it is
+
+
+def test_before_and_after(tmp_path):
+    fixed = whymask.repair(BRIGHT, Talker(), **MISLED)
+    figure = fixed.figure()
+    before, after = figure.axes
+    assert before.get_title() == 'whole image\nsays "Yes" (0.62)'
+    assert after.get_title() == 'only 2 of 4 regions, 50% of the image\nsays "No" (1.00)'
+    below = '"No" scores 0.38 on the whole image, 1.00 on these regions and 1.00 on an empty image'
+    assert figure.get_supxlabel() == below
+    shown = np.asarray(after.get_images()[0].get_array())
+    np.testing.assert_array_equal(shown[..., 0] > 0, fixed.mask)
+    with Image.open(fixed.savefig(tmp_path / "repair.png")) as drawn:
+        assert (np.asarray(drawn.convert("RGB"))[:4] == 255).all()  # no title is cut off
+
+
+def test_methods_side_by_side(tmp_path):
+    repairs = [whymask.repair(BRIGHT, Talker(), method=method, **MISLED) for method in ("greedy", "occlusion", "trace")]
+    figure = repair_panel(repairs)
+    original, *panels, curves = figure.axes
+    assert original.get_title() == 'whole image\n"No" 0.38\nsays "Yes" (0.62)'
+    for axes, fixed in zip(panels, repairs, strict=True):
+        method, kept, said = axes.get_title().split("\n")
+        assert method == fixed.provenance["method"]
+        assert kept == f"{len(fixed.regions)} of 4 regions, {fixed.area:.0%}"
+        assert said == f'says "No" ({fixed.score:.2f})'
+        np.testing.assert_array_equal(np.asarray(axes.get_images()[0].get_array())[..., 0] > 0, fixed.mask)
+    lines = curves.get_lines()
+    for (line, dots), fixed in zip((lines[0:2], lines[2:4]), repairs, strict=False):
+        np.testing.assert_allclose(line.get_ydata(), [fixed.scene.blank_score, *fixed.scores])
+        assert len(dots.get_xdata()) == sum(fixed.right) > 0
+    assert lines[4].get_xydata().tolist() == [[repairs[2].area, repairs[2].score]]
+    assert curves.get_xlim() == (0, 1)
+    with Image.open(save_figure(figure, tmp_path / "panel.png")) as drawn:
+        assert (np.asarray(drawn.convert("RGB"))[:4] == 255).all()  # no title is cut off
+
+
+def test_only_repairs_of_one_answer_stand_side_by_side():
+    other = whymask.repair(np.zeros_like(BRIGHT), Talker(), **{**MISLED, "want": "Yes"})
+    with pytest.raises(WhymaskError, match="one image and one answer"):
+        repair_panel([whymask.repair(BRIGHT, Talker(), **MISLED), other])
