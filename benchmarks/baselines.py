@@ -18,7 +18,8 @@ from orderings import COLUMNS, correct_cases, interval
 
 import whymask
 from whymask.explainer.case import Case, responder
-from whymask.search import Recipe, Search, drive
+from whymask.methods import Recipe
+from whymask.search import Search, drive
 from whymask.search.objective import Oracle
 from whymask.utils.files import atomic
 

@@ -25,7 +25,8 @@ import whymask
 from whymask.data import scenes as scene_questions
 from whymask.explainer.answers import PLAIN, answer_all, repope_cases, yes_or_no
 from whymask.explainer.case import Case, responder
-from whymask.search import Recipe, Search, drive
+from whymask.methods import Recipe
+from whymask.search import Search, drive
 from whymask.search.objective import Oracle
 
 BUDGETS = (80, 160, 320, 450, 900)

@@ -16,7 +16,8 @@ import numpy as np
 
 import whymask
 from whymask.explainer.case import Case, responder
-from whymask.search import Recipe, Search, drive
+from whymask.methods import Recipe
+from whymask.search import Search, drive
 from whymask.search.objective import Oracle
 
 RECIPES = ["greedy", "phasewin", "trace+greedy", "trace+phasewin", "copair+greedy", "copair+phasewin"]

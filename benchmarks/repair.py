@@ -29,8 +29,9 @@ from whymask.explainer.answers import PLAIN, Answered, answer_all, repope_cases,
 from whymask.explainer.case import Case, prefixes, responder
 from whymask.explainer.repairing import outcome
 from whymask.images import scenes
+from whymask.methods import Recipe
 from whymask.metrics import RepairOutcome, repairs
-from whymask.search import Recipe, Search, drive
+from whymask.search import Search, drive
 from whymask.search.objective import Oracle
 
 K = 10

@@ -8,11 +8,11 @@ import whymask
 from whymask import Repair, WhymaskError
 from whymask.explainer.case import Case
 from whymask.explainer.repairing import replies
+from whymask.methods import Recipe
 from whymask.models.base import Response
 from whymask.results.base import Explanation
 from whymask.results.figure import save_figure
 from whymask.results.repair_figure import repair_panel
-from whymask.search import Recipe
 from whymask.views.report import report
 
 from models.talker import BRIGHT, Talker

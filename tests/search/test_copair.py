@@ -3,7 +3,7 @@ import pytest
 from sklearn.cluster import KMeans
 
 from whymask import WhymaskError
-from whymask.search import run
+from whymask.methods import run
 from whymask.search.copair import coarse_count, coarse_groups, copair
 
 from search.functions import complete, grid_centroids, masks_of_size, modular, problem, tangled

@@ -1,18 +1,17 @@
 """The searches beyond the paper's: discs, swap, greedy-k, lean, smallest, others."""
 
-from unittest.mock import patch
-
 import numpy as np
 import pytest
 
 from whymask import WhymaskError
-from whymask.search import METHODS, Problem, Recipe, Search, run
+from whymask.methods import Recipe, run
+from whymask.search import Problem, Search
 from whymask.search.discs import compact_masks
 from whymask.search.objective import SUFF_NECC, SUFFICIENCY, Archive, Objective, Oracle, pack
 from whymask.search.random_k import random_k
-from whymask.search.recipes import Method
+from whymask.search.stage import stage
 from whymask.search.surrogate import Surrogate
-from whymask.search.swap import exchanged, single_exchanges, swap
+from whymask.search.swap import exchanged, single_exchanges
 
 from search.functions import grid_centroids, masks_of_size, modular, sigmoid, tangled
 
@@ -242,18 +241,18 @@ def test_others_share_few_regions():
     assert all((a & b).sum() <= 1 for i, a in enumerate(masks) for b in masks[:i])
 
 
-def test_stages_share_one_objective():
+def test_stages_share_one_objective(stages):
     """What a mask was scored by is what its refinement compares with, whatever the defaults of the stages."""
     seen = []
 
-    def start(problem, *, init_objective: Objective = SUFF_NECC):
+    @stage("mask", "", cost=lambda n, p: 1)
+    def mine(problem, *, init_objective: Objective = SUFF_NECC):
         seen.append(Objective.of(init_objective))
         return (yield from random_k(problem, init_objective=init_objective))
 
-    method = Method("mine+swap", (start, swap), "mask", "")
-    with patch.dict(METHODS, {"mine+swap": method}):
-        run("mine+swap", tangled(16), 16)
-        run("mine+swap", tangled(16), 16, params={"init_objective": "suff_necc"})
+    stages.add(mine)
+    run("mine+swap", tangled(16), 16)
+    run("mine+swap", tangled(16), 16, params={"init_objective": "suff_necc"})
     assert seen == [SUFFICIENCY, SUFF_NECC]
 
 

@@ -12,8 +12,8 @@ import numpy as np
 from whymask.bench.config import Config, MethodSpec, SplitSpec
 from whymask.bench.table import collect
 from whymask.errors import unknown
+from whymask.methods import Recipe
 from whymask.metrics.overlap import top_overlap
-from whymask.search import Recipe
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from whymask.explainer.answers import PLAIN, VQA
 from whymask.images.imaging import Resize
 from whymask.images.masking import fill_canvas
 from whymask.images.partition import check_regions
-from whymask.search import Recipe
+from whymask.methods import Recipe
 from whymask.utils.redact import public, secrets_in
 
 EMPHASES = {"ins": "insertion_auc", "high": "high", "repair": "repaired"}

@@ -13,8 +13,9 @@ from whymask.arrays import Bools
 from whymask.explainer.answers import mistake, yes_or_no
 from whymask.explainer.case import Case, prefixes, responder
 from whymask.explainer.repairing import outcome, replies
+from whymask.methods import Recipe
 from whymask.models.memory import PeakMemory
-from whymask.search import Recipe, Search, drive
+from whymask.search import Search, drive
 from whymask.search.driver import Piece, SearchResult
 from whymask.search.objective import Oracle, pack
 from whymask.search.protocol import completed

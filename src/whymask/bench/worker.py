@@ -19,9 +19,8 @@ from whymask.data.objects import overlap, truth
 from whymask.data.questions import Asked
 from whymask.errors import WhymaskError
 from whymask.explainer.case import Case, versions
+from whymask.methods import Recipe
 from whymask.models import Model, load
-from whymask.search import Recipe
-from whymask.search.recipes import plain
 from whymask.utils.redact import public, redacted
 
 SCHEMA = 1  # of the records: a change in what the numbers mean
@@ -164,12 +163,11 @@ class Worker:
 
     def _row(self, split: SplitSpec, method: MethodSpec, recipe: Recipe) -> Row:
         config, spec, model = self.config, self.spec, self.model
-        parameters = recipe.method.parameters | dict(recipe.params)
         settings = {
             "schema": SCHEMA,
             "model": {**spec.settings, **model.settings, "fingerprint": self.fingerprint},
             "method": recipe.name,
-            "parameters": {name: plain(value) for name, value in parameters.items()},
+            "parameters": recipe.parameters,
             "budget": config.budget,
             **config.case,
             "versions": versions(),

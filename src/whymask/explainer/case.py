@@ -18,6 +18,7 @@ from whymask.errors import whole
 from whymask.images.imaging import ImageSource, Resize, viewable
 from whymask.images.masking import Fill, blend, compose, fill_name, stack
 from whymask.images.partition import Partition, Regions, partition
+from whymask.methods import Recipe
 from whymask.metrics.curves import Curves
 from whymask.models.base import Bound, Model, Response
 from whymask.models.batching import Batching, is_out_of_memory, single, too_large
@@ -28,7 +29,6 @@ from whymask.results.ordering import Ordering
 from whymask.search.driver import Piece, Progress, RespondMany, Search, SearchResult, drive, in_batches
 from whymask.search.objective import SUFF_NECC, SUFFICIENCY, Ledger, Objective, Oracle, pack
 from whymask.search.protocol import Problem, completed
-from whymask.search.recipes import Recipe, plain
 from whymask.version import __version__
 
 if TYPE_CHECKING:
@@ -197,11 +197,10 @@ class Case:
 
     def provenance(self, recipe: Recipe, seed: int) -> dict[str, Any]:
         """Everything needed to get a result again."""
-        parameters = recipe.method.parameters | dict(recipe.params)
         return {
             "method": recipe.name,
             "needs": recipe.method.needs,
-            "parameters": {name: plain(value) for name, value in parameters.items()},
+            "parameters": recipe.parameters,
             "seed": seed,
             "model": self.model.name,
             "model_fingerprint": self.model.fingerprint,
