@@ -46,7 +46,7 @@ ONCE = {
     "discs+swap to 900": {900: Recipe("discs+swap", {"tries": 876})},
     "smallest": {450: Recipe("smallest")},
 }
-RIVALS = (("trace+greedy", "insertion_auc"), ("copair+greedy", "insertion_auc"), ("greedy", "deletion_auc"))
+COMPARED = (("trace+greedy", "insertion_auc"), ("copair+greedy", "insertion_auc"), ("greedy", "deletion_auc"))
 BOTH = {"init_objective": "suff_necc", "order_objective": "suff_necc", "gamma": 1.0}
 ORDERINGS = {
     "greedy": Recipe("greedy"),
@@ -310,7 +310,7 @@ def ordering_table(records: list[dict]) -> list[str]:
         lines.append(f"| {method} | " + " | ".join(cells) + " |")
     lines.append("")
     for method in [name for name in methods if name.startswith("discs+swap")]:
-        for other, key in RIVALS:
+        for other, key in COMPARED:
             ours, theirs = (by_photo(methods[m], lambda row, k=key: row[k]) for m in (method, other))
             lines.append(f"- {keys[key]}, {method} against {other}: {versus(ours, theirs)}")
     return [*lines, ""]
