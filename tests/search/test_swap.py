@@ -54,7 +54,7 @@ def test_what_a_search_learns_from_does_not_depend_on_who_searched_before():
     for _ in range(2):  # the second finds every response known
         search = Search(Recipe("discs+swap"), Problem(64, 3, centroids), oracle=Oracle(shared))
         while search.result is None:
-            search.answer(respond(search.question.send))
+            search.answer(respond(search.query.send))
         results.append(search.result)
     assert results[0].mask.tolist() == results[1].mask.tolist()
     assert results[0].ledger.mec == results[1].ledger.mec
