@@ -27,9 +27,9 @@ def test_direct_keeps_the_mask_and_asks_again():
     assert (fixed.given, fixed.answer, fixed.repaired) == ("Yes", "No", True)
     assert 3 not in fixed.regions  # what misled it
     assert fixed.given_score == pytest.approx(0.9 / 1.45)
-    assert fixed.scene.full_score == pytest.approx(0.55 / 1.45)
+    assert fixed.image.full_score == pytest.approx(0.55 / 1.45)
     assert fixed.score == pytest.approx(1)
-    assert fixed.scene.blank_score == pytest.approx(1)
+    assert fixed.image.blank_score == pytest.approx(1)
     assert (fixed.removed, fixed.order) == (None, ())
     outcome = fixed.outcome("false_yes")
     assert (outcome.repaired, outcome.removed, outcome.mec) == (True, None, fixed.ledger.mec)
@@ -132,7 +132,7 @@ def test_methods_side_by_side(tmp_path):
         np.testing.assert_array_equal(np.asarray(axes.get_images()[0].get_array())[..., 0] > 0, fixed.mask)
     lines = curves.get_lines()
     for (line, dots), fixed in zip((lines[0:2], lines[2:4]), repairs, strict=False):
-        np.testing.assert_allclose(line.get_ydata(), [fixed.scene.blank_score, *fixed.scores])
+        np.testing.assert_allclose(line.get_ydata(), [fixed.image.blank_score, *fixed.scores])
         assert len(dots.get_xdata()) == sum(fixed.right) > 0
     assert lines[4].get_xydata().tolist() == [[repairs[2].area, repairs[2].score]]
     assert curves.get_xlim() == (0, 1)
