@@ -186,9 +186,9 @@ def replay(
         raise WhymaskError("replay needs an ordering: explain with a full search such as 'trace+greedy'.")
     if isinstance(model, str):
         model = load(model)
-    scene = ordering.scene
-    backdrop = scene.fill if fill is None else fill
+    image = ordering.image
+    backdrop = image.fill if fill is None else fill
     question = ordering.provenance.get("question")
-    bound = bind(model, scene.canvas, target=scene.target.name, question=question, resize="none", fill=backdrop)
-    case = Case(model, bound, scene.partition, batching(model, batch_size), settings={})
+    bound = bind(model, image.canvas, target=image.target.name, question=question, resize="none", fill=backdrop)
+    case = Case(model, bound, image.partition, batching(model, batch_size), settings={})
     return case.replay(ordering.order)

@@ -37,3 +37,7 @@ def test_a_difference_in_one_direction_is_significant_and_one_in_both_is_not():
 def test_p_is_exact_where_all_flips_can_be_counted():
     # Of the 16 sign patterns of 1, 2, 3, 4 the sums 10 and -10 are as large as the one seen: p = 2 / 16.
     assert p_values(np.array([[1.0], [2.0], [3.0], [4.0]]))[0] == pytest.approx(2 / 16, abs=0.015)
+
+
+def test_the_smallest_p_says_how_many_flips_were_drawn():
+    assert p_values(np.ones((64, 1)))[0] == 1 / 5001  # none of 5,000 is as extreme, and what was seen counts

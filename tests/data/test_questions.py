@@ -8,10 +8,12 @@ from whymask.bench.records import Store
 from whymask.bench.render import as_markdown
 from whymask.bench.runner import run
 from whymask.bench.table import table
+from whymask.data import scenes as scene_questions
 from whymask.data.manifest import read_manifest
 from whymask.data.pope import Question, write_questions
 from whymask.data.questions import build, to_ask
 from whymask.explainer.repairing import repair
+from whymask.images import scenes
 from whymask.metrics import RepairOutcome, repairs
 
 from bench.made_up import ordering, row, write
@@ -84,8 +86,8 @@ def test_scenes_need_no_files():
     assert len(asked) == 12
     images = list(dict.fromkeys(image for _, image in asked))
     numbers = [int(image.removeprefix("scene:")) for image in images]
-    assert [whymask.scenes.file_name(number) for number in numbers] == list(dict.fromkeys(q.image for q, _ in asked))
-    there = whymask.scenes.named(images[0]).objects
+    assert [scene_questions.file_name(number) for number in numbers] == list(dict.fromkeys(q.image for q, _ in asked))
+    there = scenes.named(images[0]).objects
     assert all((question.label == "yes") == (question.text.split()[3] in there) for question, _ in asked[:6])
 
 

@@ -6,9 +6,10 @@ from PIL import Image
 
 import whymask
 from whymask import Repair, WhymaskError
-from whymask.explainer.case import Case
-from whymask.explainer.repairing import replies
+from whymask.explainer.case import Case, prefixes
+from whymask.explainer.repairing import outcome, replies
 from whymask.methods import Recipe
+from whymask.metrics import RepairOutcome
 from whymask.models.base import Response
 from whymask.results.base import Explanation
 from whymask.results.figure import save_figure
@@ -27,9 +28,9 @@ def test_direct_keeps_the_mask_and_asks_again():
     assert (fixed.given, fixed.answer, fixed.repaired) == ("Yes", "No", True)
     assert 3 not in fixed.regions  # what misled it
     assert fixed.given_score == pytest.approx(0.9 / 1.45)
-    assert fixed.scene.full_score == pytest.approx(0.55 / 1.45)
+    assert fixed.image.full_score == pytest.approx(0.55 / 1.45)
     assert fixed.score == pytest.approx(1)
-    assert fixed.scene.blank_score == pytest.approx(1)
+    assert fixed.image.blank_score == pytest.approx(1)
     assert (fixed.removed, fixed.order) == (None, ())
     outcome = fixed.outcome("false_yes")
     assert (outcome.repaired, outcome.removed, outcome.mec) == (True, None, fixed.ledger.mec)
@@ -53,6 +54,17 @@ def test_a_repair_curve_costs_no_forward():
     assert model.forwards == before + 1  # the probability of the answer given, for the picture
     assert fixed.right == (True, True, True, False)
     assert model.generations == 0
+
+
+def test_what_repairs_with_how_little_removed():
+    """A mask repairs or not; of an ordering, the shortest and the longest prefix that repair are measured."""
+    case = Case.of(BRIGHT, Talker("Nothing"), target="No", question="?", regions="grid:2x2")
+    rows = prefixes([2, 0, 1, 3])
+    assert [ok for _, ok in replies(case, rows)] == [False, True, True, False]
+    assert outcome(case, rows) == RepairOutcome(True, removed=0.25, kept=0.5)
+    assert outcome(case, prefixes([3, 2, 1, 0])) == RepairOutcome(False, removed=1.0)
+    assert outcome(case, rows[1:2]) == RepairOutcome(True, kept=0.5)
+    assert outcome(case, rows[:1]) == RepairOutcome(False, kept=0.25)
 
 
 def test_generates_only_what_is_neither_yes_nor_no():
@@ -132,7 +144,7 @@ def test_methods_side_by_side(tmp_path):
         np.testing.assert_array_equal(np.asarray(axes.get_images()[0].get_array())[..., 0] > 0, fixed.mask)
     lines = curves.get_lines()
     for (line, dots), fixed in zip((lines[0:2], lines[2:4]), repairs, strict=False):
-        np.testing.assert_allclose(line.get_ydata(), [fixed.scene.blank_score, *fixed.scores])
+        np.testing.assert_allclose(line.get_ydata(), [fixed.image.blank_score, *fixed.scores])
         assert len(dots.get_xdata()) == sum(fixed.right) > 0
     assert lines[4].get_xydata().tolist() == [[repairs[2].area, repairs[2].score]]
     assert curves.get_xlim() == (0, 1)

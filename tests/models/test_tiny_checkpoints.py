@@ -75,8 +75,8 @@ def test_a_hallucination_is_repaired_on_the_command_line(answered, tmp_path, mon
     assert sorted(file.name for file in tmp_path.iterdir()) == [f"scene-{number}-repair.{s}" for s in ("npz", "png")]
     saved = Repair.load(report["files"]["result"])
     assert saved.provenance["model"] == model.name
-    assert saved.scene.canvas.shape == (scenes.SIZE, scenes.SIZE, 3)  # the scene as it was drawn
-    np.testing.assert_array_equal(saved.scene.canvas, scenes.scene("test", number).pixels)
+    assert saved.image.canvas.shape == (scenes.SIZE, scenes.SIZE, 3)  # the scene as it was drawn
+    np.testing.assert_array_equal(saved.image.canvas, scenes.scene("test", number).pixels)
 
 
 def test_what_the_vocabulary_lacks_is_named(folder):

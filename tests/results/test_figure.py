@@ -56,7 +56,7 @@ def test_the_photo_shows_what_is_kept_dimmed_and_not_seen():
     assert number.get_text() == "1"
     assert number.get_position() == pytest.approx((143.5, 47.5), abs=1)
     titles = [axes.get_title() for axes in figure.axes]
-    assert titles[0] == f"top right\nwhole image: {evidence.scene.full_score:.2f}"
+    assert titles[0] == f"top right\nwhole image: {evidence.image.full_score:.2f}"
     assert titles[1] == "the evidence\n1 of 4 regions"
     assert titles[2] == f"only 1 of 4 (25%)\n{evidence.score:.2f}"
     assert titles[3] == f"without them (75%)\n{evidence.removed_score:.2f}"
@@ -88,8 +88,8 @@ def test_kept_and_removed_panels_show_what_the_model_saw():
     outside = ~evidence.mask
     assert (kept[outside] == [0x10, 0x20, 0x30]).all()
     assert (removed[evidence.mask] == [0x10, 0x20, 0x30]).all()
-    np.testing.assert_array_equal(removed[outside], evidence.scene.canvas[outside])
-    np.testing.assert_array_equal(kept[evidence.mask], evidence.scene.canvas[evidence.mask])
+    np.testing.assert_array_equal(removed[outside], evidence.image.canvas[outside])
+    np.testing.assert_array_equal(kept[evidence.mask], evidence.image.canvas[evidence.mask])
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ from whymask.metrics.curves import Curves
 from whymask.models.base import Bound, Model, Response
 from whymask.models.batching import Batching, is_out_of_memory, single, too_large
 from whymask.models.memory import PeakMemory
-from whymask.results.base import Scene
+from whymask.results.base import ExplainedImage
 from whymask.results.mask import EvidenceMask
 from whymask.results.ordering import Ordering
 from whymask.search.driver import Piece, Progress, RespondMany, Search, SearchResult, drive, in_batches
@@ -151,7 +151,7 @@ class Case:
         # Counted as if this search ran alone: what it has asked for itself is known, other images are not.
         fresh = len(set(pack(np.array(rows))) - found.asked)
         ledger.add("probe", "suff", len(rows) + self.bound.probes, fresh + self.bound.probes)
-        scene = Scene(
+        image = ExplainedImage(
             photo=viewable(self.bound.image),
             canvas=self.bound.canvas,
             fill=self.bound.fill,
@@ -168,11 +168,11 @@ class Case:
             kept = 0 if selection is None else selection.kept
             regions = () if selection is None else completed(selection).order[: int(selection.mask.sum())]
             return Ordering(
-                scene, ledger, provenance, found.complete, order=order, seed_regions=regions, kept=kept, map=found.map
+                image, ledger, provenance, found.complete, order=order, initial_mask=regions, kept=kept, map=found.map
             )
         assert selection is not None
         first = EvidenceMask(
-            scene,
+            image,
             ledger,
             provenance,
             found.complete,

@@ -129,7 +129,7 @@ def judge(case: Case, found: EvidenceMask | Ordering) -> Repair:
         sent += more
         answer, repaired = said[best]
         mask = EvidenceMask(
-            found.scene,
+            found.image,
             found.ledger,
             found.provenance,
             found.complete,

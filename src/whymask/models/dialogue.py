@@ -78,15 +78,7 @@ class Dialogue:
         of them, as typed. Several words: the whole text. A [[marked]] word of a text: that word, after what stands
         before it.
         """
-        text = text.strip()
-        marks = MARKED.findall(text)
-        if len(marks) > 1 or not "".join(marks or "x").strip():
-            raise WhymaskError(f"mark one word of the answer, as in 'a [[dog]] on a sofa', not {text!r}.")
-        text = re.sub(r"\[\[(\s*)(.+?)(\s*)\]\]", r"\1[[\2]]\3", text).strip()  # spaces belong to no word
-        marked = MARKED.search(text)
-        plain = MARKED.sub(r"\1", text)
-        if not plain:
-            raise WhymaskError("the answer is empty: pass a word such as 'Yes', or a text.")
+        text, plain, marked = _marked(text.strip())
         prompt = self._render(question)
         context = Context(prompt + self._gap(question, prompt), self._tokens(prompt)["input_ids"])
         if marked is None and len(plain.split()) == 1 and (forms := self._forms(plain, context)):
@@ -178,3 +170,15 @@ class TokenTexts:
 
     def __getitem__(self, index: int) -> str:
         return self.dialogue.read([index])
+
+
+def _marked(text: str) -> tuple[str, str, re.Match[str] | None]:
+    """An answer as typed, without its marks, and where its [[marked]] word is, if it has one."""
+    marks = MARKED.findall(text)
+    if len(marks) > 1 or not "".join(marks or "x").strip():
+        raise WhymaskError(f"mark one word of the answer, as in 'a [[dog]] on a sofa', not {text!r}.")
+    text = re.sub(r"\[\[(\s*)(.+?)(\s*)\]\]", r"\1[[\2]]\3", text).strip()  # spaces belong to no word
+    plain = MARKED.sub(r"\1", text)
+    if not plain:
+        raise WhymaskError("the answer is empty: pass a word such as 'Yes', or a text.")
+    return text, plain, MARKED.search(text)

@@ -21,7 +21,7 @@ SCHEMA = 1
 
 
 @dataclass(frozen=True, eq=False)
-class Scene:
+class ExplainedImage:
     """What was explained: the image as the model saw it, its regions, and the answer."""
 
     photo: Canvas  # (h, w, 3) the whole image, at a size for viewing
@@ -39,7 +39,7 @@ class Scene:
 class Explanation(ABC):
     """Common part of masks and orderings."""
 
-    scene: Scene
+    image: ExplainedImage
     ledger: Ledger
     provenance: Mapping[str, Any]  # method, parameters, seed, model, partition, versions: how to get this again
     complete: bool  # False when the budget ended the search
@@ -49,16 +49,16 @@ class Explanation(ABC):
     @property
     def target(self) -> Target:
         """The answer that is explained."""
-        return self.scene.target
+        return self.image.target
 
     @property
     def n(self) -> int:
         """Number of regions of the image."""
-        return self.scene.partition.n
+        return self.image.partition.n
 
     def names(self, regions: Sequence[int]) -> list[int]:
         """The regions by the numbers of the user's own label map, where there is one."""
-        values = self.scene.partition.values
+        values = self.image.partition.values
         return list(regions) if values is None else [values[region] for region in regions]
 
     @abstractmethod
@@ -95,13 +95,13 @@ class Explanation(ABC):
         return {
             "schema": SCHEMA,
             "kind": self.kind,
-            "target": asdict(self.scene.target),
-            "prediction": self.scene.prediction,
-            "label_values": self.scene.partition.values,
+            "target": asdict(self.image.target),
+            "prediction": self.image.prediction,
+            "label_values": self.image.partition.values,
             "n": self.n,
-            "box": list(self.scene.box),
-            "full_score": self.scene.full_score,
-            "blank_score": self.scene.blank_score,
+            "box": list(self.image.box),
+            "full_score": self.image.full_score,
+            "blank_score": self.image.blank_score,
             "complete": self.complete,
             "ledger": self.ledger.as_dict(),
             "provenance": dict(self.provenance),
@@ -115,15 +115,15 @@ class Explanation(ABC):
 
     def _answer(self) -> str:
         """What the model says, and what was asked about where that is something else."""
-        scene, question = self.scene, self.provenance.get("question")
-        if scene.target.label == SCORE:
-            return f"The score of the whole image is {scene.full_score:.2f}."
-        label = repr(scene.target.label)
+        image, question = self.image, self.provenance.get("question")
+        if image.target.label == SCORE:
+            return f"The score of the whole image is {image.full_score:.2f}."
+        label = repr(image.target.label)
         who = "The model" if question is None else f"Asked {question!r}, the model"
-        if scene.prediction == scene.target.label:
-            return f"{who} says {label}, which scores {scene.full_score:.2f} on the whole image."
-        says = "" if scene.prediction is None else f"{who} says {scene.prediction!r}; explained is "
-        return f"{says}{label}: it scores {scene.full_score:.2f} on the whole image."
+        if image.prediction == image.target.label:
+            return f"{who} says {label}, which scores {image.full_score:.2f} on the whole image."
+        says = "" if image.prediction is None else f"{who} says {image.prediction!r}; explained is "
+        return f"{says}{label}: it scores {image.full_score:.2f} on the whole image."
 
     def _end(self) -> str:
         """What else was found, and what it took."""

@@ -20,7 +20,7 @@ from whymask.arrays import Bools, Floats
 from whymask.errors import WhymaskError, unknown
 from whymask.images.imaging import Box
 from whymask.metrics.curves import Curves
-from whymask.results.base import Scene
+from whymask.results.base import ExplainedImage
 from whymask.results.mask import EvidenceMask
 from whymask.results.ordering import Ordering
 from whymask.utils.files import atomic
@@ -60,11 +60,11 @@ def small_text(make: Callable[P, R]) -> Callable[P, R]:
 @small_text
 def mask_figure(evidence: EvidenceMask) -> Figure:
     """The photo, its evidence, the image the model saw with only the evidence, and without it."""
-    scene = evidence.scene
-    figure, (photo, marked, kept, removed) = _panels(scene, photos=2, squares=2)
-    bare(photo, scene.photo)
-    _frame(photo, scene)
-    photo.set_title(_headline(scene))
+    image = evidence.image
+    figure, (photo, marked, kept, removed) = _panels(image, photos=2, squares=2)
+    bare(photo, image.photo)
+    _frame(photo, image)
+    photo.set_title(_headline(image))
     _show_evidence(marked, evidence)
     marked.set_title(f"the evidence\n{len(evidence.regions)} of {evidence.n} regions")
     _show_halves(kept, removed, evidence, evidence.score, evidence.removed_score)
@@ -74,13 +74,13 @@ def mask_figure(evidence: EvidenceMask) -> Figure:
 @small_text
 def ordering_figure(ordering: Ordering) -> Figure:
     """Every region's rank, the image with only the first regions, without them, and both curves of the replay."""
-    scene, curves, prefix = ordering.scene, ordering.curves, ordering.prefix
-    figure, (photo, kept, removed, *plots) = _panels(scene, photos=1, squares=3 if curves else 2)
-    _show_photo(photo, scene, None)
-    heat = np.full(scene.photo.shape[:2], np.nan)
-    _on_photo(heat, ordering.heatmap(), scene.box)
+    image, curves, prefix = ordering.image, ordering.curves, ordering.prefix
+    figure, (photo, kept, removed, *plots) = _panels(image, photos=1, squares=3 if curves else 2)
+    _show_photo(photo, image, None)
+    heat = np.full(image.photo.shape[:2], np.nan)
+    _on_photo(heat, ordering.heatmap(), image.box)
     shown = bare(photo, heat, cmap="cividis", vmin=0, vmax=1, alpha=0.6)
-    photo.set_title(_headline(scene))
+    photo.set_title(_headline(image))
     bar = figure.colorbar(shown, ax=photo, ticks=[0, 1], fraction=0.046, pad=0.03)
     bar.ax.set_yticklabels(["last", "first"], fontsize=6.5)
     scores = (curves.insertion[prefix - 1], curves.deletion[prefix - 1]) if curves else (None, None)
@@ -100,9 +100,9 @@ def compare_figure(explanations: Sequence[EvidenceMask | Ordering]) -> Figure:
     """
     from matplotlib.figure import Figure
 
-    scene = common_scene(explanations)
+    image = common_image(explanations)
     curves = [one.curves for one in explanations if isinstance(one, Ordering) and one.curves]
-    aspect = _aspect(scene)
+    aspect = _aspect(image)
     columns = len(explanations)
     panel = min(WIDTH / columns, 2.4 * aspect)
     height = panel / aspect + 0.9
@@ -115,7 +115,7 @@ def compare_figure(explanations: Sequence[EvidenceMask | Ordering]) -> Figure:
         _show_evidence(axes, one, numbers=False)
         method = wrapped(str(one.provenance["method"]), 60)
         regions = _chosen(one)
-        area = float(one.scene.partition.areas[list(regions)].sum())
+        area = float(one.image.partition.areas[list(regions)].sum())
         score = _score(one)
         lines = [
             method,
@@ -136,17 +136,17 @@ def compare_figure(explanations: Sequence[EvidenceMask | Ordering]) -> Figure:
     deletion.set_ylabel("")
     if insertion.get_legend_handles_labels()[0]:
         insertion.legend(frameon=False, loc="lower right")
-    above.suptitle(_headline(scene).replace("\n", ", "), fontsize=8.5)
+    above.suptitle(_headline(image).replace("\n", ", "), fontsize=8.5)
     return figure
 
 
-def common_scene(explanations: Sequence[EvidenceMask | Ordering]) -> Scene:
+def common_image(explanations: Sequence[EvidenceMask | Ordering]) -> ExplainedImage:
     """What all of them explain; refused where that is not the same."""
     if not explanations:
         raise WhymaskError("there is nothing to compare: pass at least one explanation.")
-    first = explanations[0].scene
+    first = explanations[0].image
     for one in explanations:
-        if not np.array_equal(one.scene.canvas, first.canvas) or one.target != first.target:
+        if not np.array_equal(one.image.canvas, first.canvas) or one.target != first.target:
             raise WhymaskError("only explanations of one image and one answer can be compared.")
     return first
 
@@ -163,8 +163,8 @@ def _score(explanation: EvidenceMask | Ordering) -> float | None:
     return None if explanation.curves is None else float(explanation.curves.insertion[explanation.prefix - 1])
 
 
-def _headline(scene: Scene) -> str:
-    return f"{wrapped(scene.target.label, 26)}\nwhole image: {scene.full_score:.2f}"
+def _headline(image: ExplainedImage) -> str:
+    return f"{wrapped(image.target.label, 26)}\nwhole image: {image.full_score:.2f}"
 
 
 def wrapped(text: str, width: int) -> str:
@@ -227,16 +227,16 @@ def show_figure(figure: Figure) -> None:
         display(Picture(png.getvalue(), width=int(100 * WIDTH)))
 
 
-def _aspect(scene: Scene) -> float:
-    height, width = scene.photo.shape[:2]
+def _aspect(image: ExplainedImage) -> float:
+    height, width = image.photo.shape[:2]
     return float(min(WIDEST, max(TALLEST, width / height)))
 
 
-def _panels(scene: Scene, *, photos: int, squares: int) -> tuple[Figure, list[Axes]]:
+def _panels(image: ExplainedImage, *, photos: int, squares: int) -> tuple[Figure, list[Axes]]:
     """A row of panels, as wide as a page: first those with the photo's shape, then square ones."""
     from matplotlib.figure import Figure
 
-    ratios = [_aspect(scene)] * photos + [1.0] * squares
+    ratios = [_aspect(image)] * photos + [1.0] * squares
     figure = Figure(figsize=(WIDTH, WIDTH / sum(ratios) + 0.62), layout="compressed")
     axes: Any = figure.subplots(1, photos + squares, width_ratios=ratios, squeeze=False)[0]
     return figure, list(axes)
@@ -246,22 +246,22 @@ def _show_halves(
     kept: Axes, removed: Axes, explanation: EvidenceMask | Ordering, score: float | None, rest: float | None
 ) -> None:
     """The image with only the chosen regions, and without them, each with its score where that is known."""
-    scene, regions = explanation.scene, _chosen(explanation)
-    mask = scene.partition.pixels(np.isin(np.arange(explanation.n), regions))[..., None]
+    image, regions = explanation.image, _chosen(explanation)
+    mask = image.partition.pixels(np.isin(np.arange(explanation.n), regions))[..., None]
     area = float(mask.mean())
     which = f"{len(regions)} of {explanation.n}" if explanation.kind == "mask" else f"the first {len(regions)}"
-    bare(kept, np.where(mask, scene.canvas, scene.fill))
+    bare(kept, np.where(mask, image.canvas, image.fill))
     kept.set_title(f"only {which} ({area:.0%})" + ("" if score is None else f"\n{score:.2f}"))
-    bare(removed, np.where(mask, scene.fill, scene.canvas))
+    bare(removed, np.where(mask, image.fill, image.canvas))
     removed.set_title(f"without them ({1 - area:.0%})" + ("" if rest is None else f"\n{rest:.2f}"))
 
 
 def _show_evidence(axes: Axes, explanation: EvidenceMask | Ordering, *, numbers: bool = True) -> None:
     """The photo with the chosen regions outlined."""
-    scene, regions = explanation.scene, _chosen(explanation)
-    _show_photo(axes, scene, scene.partition.pixels(np.isin(np.arange(explanation.n), regions)))
+    image, regions = explanation.image, _chosen(explanation)
+    _show_photo(axes, image, image.partition.pixels(np.isin(np.arange(explanation.n), regions)))
     for region, name in zip(regions, explanation.names(regions), strict=True):
-        _outline(axes, scene, region, str(name) if numbers else "")
+        _outline(axes, image, region, str(name) if numbers else "")
 
 
 def bare(axes: Axes, image: Any, **style: Any) -> Any:
@@ -271,26 +271,26 @@ def bare(axes: Axes, image: Any, **style: Any) -> Any:
     return axes.imshow(image, **style)
 
 
-def _show_photo(axes: Axes, scene: Scene, mask: Bools | None) -> None:
+def _show_photo(axes: Axes, image: ExplainedImage, mask: Bools | None) -> None:
     """The whole photo; what the model does not see of it is faded, and what is no evidence is dimmed."""
-    seen = np.zeros(scene.photo.shape[:2])
-    _on_photo(seen, np.ones(scene.canvas.shape[:2]), scene.box)
-    shown = scene.photo.astype(float)
+    seen = np.zeros(image.photo.shape[:2])
+    _on_photo(seen, np.ones(image.canvas.shape[:2]), image.box)
+    shown = image.photo.astype(float)
     faded = 0.25 * shown + 0.75 * 255
     if mask is not None:
         kept = np.zeros(seen.shape)
-        _on_photo(kept, mask.astype(float), scene.box)
+        _on_photo(kept, mask.astype(float), image.box)
         shown = np.where(kept[..., None] > 0, shown, 0.45 * shown)
     bare(axes, np.where(seen[..., None] > 0, shown, faded).clip(0, 255).astype(np.uint8))
-    _frame(axes, scene)
+    _frame(axes, image)
     if seen.mean() < 0.999:
         axes.set_xlabel("faded: not seen by the model", fontsize=6.5, color="#333333")
 
 
-def _frame(axes: Axes, scene: Scene) -> None:
+def _frame(axes: Axes, image: ExplainedImage) -> None:
     """Of a panorama or a very tall photo, show the part around what the model sees: a panel has only so much room."""
-    height, width = scene.photo.shape[:2]
-    left, top, right, bottom = np.multiply(scene.box, (width, height, width, height)).tolist()
+    height, width = image.photo.shape[:2]
+    left, top, right, bottom = np.multiply(image.box, (width, height, width, height)).tolist()
     if WIDEST * height >= width >= TALLEST * height:
         return
     if width > WIDEST * height:
@@ -304,11 +304,11 @@ def _frame(axes: Axes, scene: Scene) -> None:
     axes.set(xlim=(x - wide / 2, x + wide / 2), ylim=(y + high / 2, y - high / 2))
 
 
-def _outline(axes: Axes, scene: Scene, region: int, name: str) -> None:
+def _outline(axes: Axes, image: ExplainedImage, region: int, name: str) -> None:
     """One region's border and its name."""
-    height, width = scene.photo.shape[:2]
+    height, width = image.photo.shape[:2]
     inside = np.zeros((height, width))
-    _on_photo(inside, (scene.partition.labels == region).astype(float), scene.box)
+    _on_photo(inside, (image.partition.labels == region).astype(float), image.box)
     rows, cols = np.nonzero(inside)
     if not len(rows):
         return  # thinner than a pixel of the photo

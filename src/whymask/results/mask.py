@@ -54,17 +54,17 @@ class EvidenceMask(Explanation):
     @property
     def mask(self) -> Bools:
         """(H, W) the pixels of the model's grid that are kept."""
-        return self.scene.partition.pixels(self.chosen)
+        return self.image.partition.pixels(self.chosen)
 
     @property
     def area(self) -> float:
         """Share of the grid the regions cover."""
-        return float(self.scene.partition.areas[list(self.regions)].sum())
+        return float(self.image.partition.areas[list(self.regions)].sum())
 
     @property
     def share(self) -> float | None:
         """Kept score over the score of the whole image."""
-        return self.score / self.scene.full_score if self.scene.full_score else None
+        return self.score / self.image.full_score if self.image.full_score else None
 
     def figure(self) -> Figure:
         """The photo, its evidence, the image with only the evidence, and without it."""
@@ -128,7 +128,7 @@ class EvidenceMask(Explanation):
         return told
 
     def __str__(self) -> str:
-        share = f", {self.share:.0%} of it" if self.share is not None and self.scene.full_score >= 0.05 else ""
+        share = f", {self.share:.0%} of it" if self.share is not None and self.image.full_score >= 0.05 else ""
         more = "".join(
             f" Another mask ({self._regions(other.regions)}) keeps {other.score:.2f}." for other in self.alternatives
         )

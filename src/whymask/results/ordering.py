@@ -21,7 +21,7 @@ class Ordering(Explanation):
     """All regions, most important first."""
 
     order: tuple[int, ...]
-    seed_regions: tuple[int, ...]  # the initialiser's mask it grew from, as far as known in internal order, or empty
+    initial_mask: tuple[int, ...]  # the initialiser's mask, in its internal order where that is known; else empty
     kept: int  # how many of them were placed first (Eq. 5)
     map: Floats | None = None  # (H, W) the importance of every pixel, by methods that have one
     curves: Curves | None = None  # its replay, where there was one
@@ -37,7 +37,7 @@ class Ordering(Explanation):
     @property
     def areas(self) -> Floats:
         """(n,) share of the grid that each prefix covers."""
-        return np.cumsum(self.scene.partition.areas[list(self.order)])
+        return np.cumsum(self.image.partition.areas[list(self.order)])
 
     def with_curves(self, curves: Curves) -> Ordering:
         """The same ordering, together with its replay."""
@@ -69,13 +69,13 @@ class Ordering(Explanation):
         """(H, W) from 1 on the first region down to 1/n on the last: rank, not magnitude (which is in `map`)."""
         value = np.empty(self.n)
         value[list(self.order)] = 1 - np.arange(self.n) / self.n
-        return value[self.scene.partition.labels]
+        return value[self.image.partition.labels]
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON, without the pixels."""
         return super().as_dict() | {
             "order": list(self.order),
-            "seed_regions": list(self.seed_regions),
+            "initial_mask": list(self.initial_mask),
             "kept": self.kept,
             "flat": self.flat,
             "curves": None if self.curves is None else self.curves.as_dict(),
@@ -88,7 +88,7 @@ class Ordering(Explanation):
         return cls(
             **common,
             order=tuple(header["order"]),
-            seed_regions=tuple(header["seed_regions"]),
+            initial_mask=tuple(header["initial_mask"]),
             kept=header["kept"],
             curves=None if curves is None else Curves.from_dict(curves),
         )

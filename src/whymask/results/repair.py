@@ -37,7 +37,7 @@ class Repair(EvidenceMask):
         """The minimal correction region: the least share of the area to remove, over all prefixes; else None."""
         if not self.order:
             return None
-        return correction_region(np.cumsum(self.scene.partition.areas[list(self.order)]), self.right)
+        return correction_region(np.cumsum(self.image.partition.areas[list(self.order)]), self.right)
 
     def outcome(self, mistake: Mistake | None = None) -> RepairOutcome:
         """What `metrics.repairs` sums up."""
@@ -85,7 +85,7 @@ class Repair(EvidenceMask):
         shown = (
             f"Shown only {len(self.regions)} of {self.n} regions ({self._regions(self.regions)}), {self.area:.1%} of "
             f"what it sees, it {'still ' if self.answer == self.given else ''}says {self.answer!r}: {wanted} scores "
-            f"{self.score:.2f}, against {self.scene.full_score:.2f} on the whole image and "
-            f"{self.scene.blank_score:.2f} on an empty one."
+            f"{self.score:.2f}, against {self.image.full_score:.2f} on the whole image and "
+            f"{self.image.blank_score:.2f} on an empty one."
         )
         return f"{who} says {self.given!r} ({self.given_score:.2f}). {shown} {self._end()}"

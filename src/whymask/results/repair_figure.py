@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whymask.results.figure import EVIDENCE, LINES, WIDTH, bare, common_scene, fixed_scales, halo, small_text, wrapped
+from whymask.results.figure import EVIDENCE, LINES, WIDTH, bare, common_image, fixed_scales, halo, small_text, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from whymask.results.base import Scene
+    from whymask.results.base import ExplainedImage
     from whymask.results.repair import Repair
 
 HIGHEST, LOWEST = 1.4, 0.6  # height / width of an image's panel
@@ -27,12 +27,12 @@ def repair_figure(repair: Repair) -> Figure:
     """
     from matplotlib.figure import Figure
 
-    scene, mask = repair.scene, repair.mask
+    image, mask = repair.image, repair.mask
     height, width = mask.shape
-    figure = Figure(figsize=(WIDTH, WIDTH / 2 * _slope(scene) + 0.8), layout="compressed")
+    figure = Figure(figsize=(WIDTH, WIDTH / 2 * _slope(image) + 0.8), layout="compressed")
     panels: Any = figure.subplots(1, 2)
     before, after = panels
-    bare(before, scene.canvas, interpolation="nearest")
+    bare(before, image.canvas, interpolation="nearest")
     before.set(autoscale_on=False)
     _show_kept(after, repair)
     # Padded, so that a border at the image's edge is a border too.
@@ -43,8 +43,8 @@ def repair_figure(repair: Repair) -> Figure:
     kept = f"only {len(repair.regions)} of {repair.n} regions, {repair.area:.0%} of the image"
     after.set_title(f"{kept}\n{_verdict(repair, 40)}", fontsize=9)
     scores = (
-        f'"{repair.target.label}" scores {scene.full_score:.2f} on the whole image, '
-        f"{repair.score:.2f} on these regions and {scene.blank_score:.2f} on an empty image"
+        f'"{repair.target.label}" scores {image.full_score:.2f} on the whole image, '
+        f"{repair.score:.2f} on these regions and {image.blank_score:.2f} on an empty image"
     )
     figure.supxlabel(wrapped(scores, 100), fontsize=8)
     if question := repair.provenance.get("question"):
@@ -61,17 +61,17 @@ def repair_panel(repairs: Sequence[Repair]) -> Figure:
     """
     from matplotlib.figure import Figure
 
-    scene = common_scene(repairs)
+    image = common_image(repairs)
     columns = 1 + len(repairs)
-    height = WIDTH / columns * _slope(scene) + 0.75
+    height = WIDTH / columns * _slope(image) + 0.75
     figure = Figure(figsize=(WIDTH, height + 2.1), layout="constrained")
     halves: Any = figure.subfigures(2, 1, height_ratios=[height, 2.1])
     above, below = halves
     tops: Any = above.subplots(1, columns, squeeze=False)[0]
-    bare(tops[0], scene.canvas, interpolation="nearest")
-    wanted = f'"{wrapped(scene.target.label, 20)}"'
+    bare(tops[0], image.canvas, interpolation="nearest")
+    wanted = f'"{wrapped(image.target.label, 20)}"'
     tops[0].set_title(
-        f"whole image\n{wanted} {scene.full_score:.2f}\n{_said(repairs[0].given, repairs[0].given_score, 18)}"
+        f"whole image\n{wanted} {image.full_score:.2f}\n{_said(repairs[0].given, repairs[0].given_score, 18)}"
     )
     curves = below.subplots()
     for axes, repair, (colour, line) in zip(tops[1:], repairs, cycle(LINES), strict=False):
@@ -81,8 +81,8 @@ def repair_panel(repairs: Sequence[Repair]) -> Figure:
             f"{method}\n{len(repair.regions)} of {repair.n} regions, {repair.area:.0%}\n{_verdict(repair, 18)}"
         )
         if repair.order:
-            areas = np.cumsum(scene.partition.areas[list(repair.order)])
-            x, y = np.append(0, areas), np.append(scene.blank_score, repair.scores)
+            areas = np.cumsum(image.partition.areas[list(repair.order)])
+            x, y = np.append(0, areas), np.append(image.blank_score, repair.scores)
             curves.plot(x, y, color=colour, linestyle=line, label=method)
             right = np.flatnonzero(repair.right)
             curves.plot(areas[right], y[1 + right], "o", color=colour, markersize=3, clip_on=False)
@@ -92,24 +92,24 @@ def repair_panel(repairs: Sequence[Repair]) -> Figure:
                         clip_on=False, label=method)  # fmt: skip
     if any(repair.order for repair in repairs):
         curves.plot([], [], "o", color="#777777", markersize=3, label=f"says {wanted}")
-    curves.axhline(scene.full_score, color="#777777", linewidth=0.8, linestyle=":", label="whole image")
+    curves.axhline(image.full_score, color="#777777", linewidth=0.8, linestyle=":", label="whole image")
     fixed_scales(curves, "share of the area kept")
     curves.set_ylabel(f"score of {wanted}")
     curves.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
     question = repairs[0].provenance.get("question")
-    above.suptitle(wrapped(question or f"wanted: {scene.target.label}", 90), fontsize=8.5)
+    above.suptitle(wrapped(question or f"wanted: {image.target.label}", 90), fontsize=8.5)
     return figure
 
 
-def _slope(scene: Scene) -> float:
-    height, width = scene.canvas.shape[:2]
+def _slope(image: ExplainedImage) -> float:
+    height, width = image.canvas.shape[:2]
     return float(min(HIGHEST, max(LOWEST, height / width)))
 
 
 def _show_kept(axes: Axes, repair: Repair) -> None:
     """What the model sees of the kept regions."""
-    scene = repair.scene
-    bare(axes, np.where(repair.mask[..., None], scene.canvas, scene.fill), interpolation="nearest")
+    image = repair.image
+    bare(axes, np.where(repair.mask[..., None], image.canvas, image.fill), interpolation="nearest")
 
 
 def _verdict(repair: Repair, width: int) -> str:

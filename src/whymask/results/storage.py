@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from whymask.errors import WhymaskError
 from whymask.images.partition import Partition
 from whymask.models.base import Target
-from whymask.results.base import SCHEMA, Explanation, Scene
+from whymask.results.base import SCHEMA, ExplainedImage, Explanation
 from whymask.results.mask import EvidenceMask
 from whymask.results.ordering import Ordering
 from whymask.results.repair import Repair
@@ -47,12 +47,12 @@ def write(explanation: Explanation, path: str | PathLike[str], mode: int = 0o666
     target = Path(path)
     if target.suffix != ".npz":
         target = target.with_name(target.name + ".npz")
-    scene = explanation.scene
+    image = explanation.image
     arrays: dict[str, Any] = {
-        "photo": scene.photo,
-        "canvas": scene.canvas,
-        "fill": scene.fill,
-        "labels": scene.partition.labels,
+        "photo": image.photo,
+        "canvas": image.canvas,
+        "fill": image.fill,
+        "labels": image.partition.labels,
     }
     if isinstance(explanation, Ordering) and explanation.map is not None:
         arrays["map"] = explanation.map
@@ -75,6 +75,8 @@ def read(path: str | PathLike[str]) -> EvidenceMask | Ordering:
         header = json.loads(str(text))
         schema = header["schema"]
         if schema == SCHEMA:
+            if "seed_regions" in header:  # the name it had in version 0.1
+                header["initial_mask"] = header.pop("seed_regions")
             check(header, arrays)
             found = _explanation(header, arrays)
             json.dumps([str(found), found.as_dict()], allow_nan=False)  # what does not fit together fails here
@@ -172,7 +174,7 @@ def _check_mask(header: dict[str, Any], n: int) -> list[Any]:
 def _check_ordering(header: dict[str, Any], n: int) -> list[Any]:
     """The order, the regions it grew from and its curves; returns the scores."""
     require(_distinct(header["order"], n) and len(header["order"]) == n, "its order does not name every region once")
-    require(_distinct(header["seed_regions"], n), "its seed names a region twice, or one that is not there")
+    require(_distinct(header["initial_mask"], n), "its initial mask names a region twice, or one that is not there")
     require(_whole(header["kept"]) and header["kept"] <= n, "it keeps more regions than there are")
     curves = header.get("curves")
     if curves is None:
@@ -211,7 +213,7 @@ def _whole(value: Any) -> bool:
 def _explanation(header: dict[str, Any], arrays: dict[str, Any]) -> EvidenceMask | Ordering:
     """The result that a file's header and arrays describe."""
     values = header["label_values"]
-    scene = Scene(
+    image = ExplainedImage(
         photo=arrays["photo"],
         canvas=arrays["canvas"],
         fill=arrays["fill"],
@@ -227,7 +229,7 @@ def _explanation(header: dict[str, Any], arrays: dict[str, Any]) -> EvidenceMask
         blank_score=header["blank_score"],
     )
     common = {
-        "scene": scene,
+        "image": image,
         "ledger": Ledger.from_dict(header["ledger"]),
         "provenance": header["provenance"],
         "complete": header["complete"],

@@ -84,7 +84,7 @@ class History:
             assert result is not None
             settings = {setting: result.provenance.get(setting) for setting in ("method", "model", "question")}
             shown = all_displayed({"id": name, "label": result.target.label, **settings})
-            return {**shown, "thumbnail": thumbnail(result.scene.photo)}
+            return {**shown, "thumbnail": thumbnail(result.image.photo)}
         except Exception as error:  # whatever is in the file, the other results are shown
             log.warning("%s.npz is not shown: %s", name, type(error).__name__)
             return None
