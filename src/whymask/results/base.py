@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
 from whymask.arrays import Bools, Floats
@@ -19,7 +18,7 @@ from whymask.images.imaging import Box, Canvas
 from whymask.images.partition import Partition
 from whymask.models.base import SCORE, Target
 from whymask.results.plotting import save_figure, show_figure
-from whymask.results.storage import SCHEMA, check, check_scores, read, write
+from whymask.results.storage import SCHEMA, Arrays, Header, check, read, write
 from whymask.search.objective import Ledger
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ class Explanation(ABC):
 
     def save(self, path: str | PathLike[str], mode: int = 0o666) -> Path:
         """Write everything into one .npz file (arrays and JSON, no pickle); an interrupted save leaves no file."""
-        return write(path, self.as_dict(), self._arrays(), _build, mode)
+        return write(Path(path), self.as_dict(), self._arrays(), _build, mode)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Any:
@@ -129,18 +128,18 @@ class Explanation(ABC):
             "provenance": dict(self.provenance),
         }
 
-    def _arrays(self) -> dict[str, NDArray[Any]]:
+    def _arrays(self) -> Arrays:
         """What a file holds besides the plain values."""
         image = self.image
         return {"photo": image.photo, "canvas": image.canvas, "fill": image.fill, "labels": image.partition.labels}
 
     @classmethod
     @abstractmethod
-    def _check(cls, header: Mapping[str, Any], n: int) -> list[Any]:
+    def _check(cls, header: Header, n: int) -> list[Any]:
         """Raise a `DamagedError` unless the values of this kind fit together; returns the scores among them."""
 
     @classmethod
-    def _fields(cls, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+    def _fields(cls, header: Header, arrays: Arrays) -> dict[str, Any]:
         """The arguments of the constructor, from what `as_dict` and `_arrays` returned."""
         values = header["label_values"]
         labels = arrays["labels"].astype(np.int32)
@@ -184,13 +183,12 @@ class Explanation(ABC):
         return " ".join([*self.remarks, f"It took {backward}{self.ledger}{time}."])
 
 
-def _build(header: dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Explanation:
+def _build(header: Header, arrays: Arrays) -> Explanation:
     """The explanation that a file's header and arrays describe; raises an error unless they fit together."""
     kind = Explanation.kinds[header["kind"]]
     if "seed_regions" in header:  # the name it had in version 0.1
         header["initial_mask"] = header.pop("seed_regions")
-    n = check(header, arrays)
-    check_scores([header["full_score"], header["blank_score"], *kind._check(header, n)])
+    check(header, arrays, kind._check)
     found = kind(**kind._fields(header, arrays))
     json.dumps([str(found), found.as_dict()], allow_nan=False)  # what does not fit together fails here
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,23 +12,13 @@ from whymask.arrays import Bools, Floats
 from whymask.images.imaging import Box
 from whymask.metrics.curves import Curves
 from whymask.results.base import ExplainedImage, Explanation
-from whymask.results.plotting import (
-    DELETION,
-    EVIDENCE,
-    INSERTION,
-    WIDTH,
-    bare,
-    contour,
-    fixed_scales,
-    halo,
-    small_text,
-    wrapped,
-)
+from whymask.results.plotting import EVIDENCE, LINES, WIDTH, bare, contour, fixed_scales, halo, small_text, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+(INSERTION, _), (DELETION, _) = LINES[:2]
 TALLEST, WIDEST = 0.75, 2.0  # width / height of the photo's panel
 HIGHEST, LOWEST = 1.4, 0.6  # height / width of the panel of what the model sees
 
@@ -41,7 +32,7 @@ def mask_figure(result: Explanation, regions: Sequence[int], score: float, remov
     photo.set_title(headline(result.image))
     show_evidence(marked, result, regions)
     marked.set_title(f"the evidence\n{len(regions)} of {result.n} regions")
-    _show_halves(kept, removed, result.image, regions, f"{len(regions)} of {result.n}", (score, removed_score))
+    _show_halves((kept, removed), result.image, regions, f"{len(regions)} of {result.n}", (score, removed_score))
     return figure
 
 
@@ -55,8 +46,8 @@ def ordering_figure(result: Explanation, heat: Floats, first: Sequence[int], cur
     photo.set_title(headline(image))
     bar = figure.colorbar(shown, ax=photo, ticks=[0, 1], fraction=0.046, pad=0.03)
     bar.ax.set_yticklabels(["last", "first"], fontsize=6.5)
-    scores = (curves.insertion[prefix - 1], curves.deletion[prefix - 1]) if curves else None
-    _show_halves(kept, removed, image, first, f"the first {prefix}", scores)
+    scores = (curves.insertion[prefix - 1], curves.deletion[prefix - 1]) if curves else ()
+    _show_halves((kept, removed), image, first, f"the first {prefix}", scores)
     if curves:
         _draw_curves(plots[0], curves, prefix)
     return figure
@@ -141,21 +132,15 @@ def _panels(image: ExplainedImage, *, photos: int, squares: int) -> tuple[Figure
 
 
 def _show_halves(
-    kept: Axes,
-    removed: Axes,
-    image: ExplainedImage,
-    regions: Sequence[int],
-    which: str,
-    scores: tuple[float, float] | None,
+    panels: Sequence[Axes], image: ExplainedImage, regions: Sequence[int], which: str, scores: Sequence[float]
 ) -> None:
     """The image with only some regions, and without them, each with its score where that is known."""
     mask = image.pixels(regions)
-    area = float(mask.mean())
-    bare(kept, image.only(regions))
-    bare(removed, np.where(mask[..., None], image.fill, image.canvas))
-    below = ("", "") if scores is None else [f"\n{score:.2f}" for score in scores]
-    kept.set_title(f"only {which} ({area:.0%}){below[0]}")
-    removed.set_title(f"without them ({1 - area:.0%}){below[1]}")
+    titles = f"only {which} ({mask.mean():.0%})", f"without them ({1 - mask.mean():.0%})"
+    for axes, title, score in zip_longest(panels, titles, scores):
+        axes.set_title(title if score is None else f"{title}\n{score:.2f}")
+    bare(panels[0], image.only(regions))
+    bare(panels[1], np.where(mask[..., None], image.fill, image.canvas))
 
 
 def _show_photo(axes: Axes, image: ExplainedImage, mask: Bools | None) -> None:

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from whymask.arrays import Bools, Floats
 from whymask.interop.coco import to_coco_rle
 from whymask.results.base import Explanation
 from whymask.results.figure import mask_figure
-from whymask.results.storage import ROUNDING, are_regions, is_number
+from whymask.results.storage import ROUNDING, Arrays, Header, are_regions, is_number
 from whymask.utils.archive import require
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ class EvidenceMask(Explanation):
         return super().as_dict() | own
 
     @classmethod
-    def _check(cls, header: Mapping[str, Any], n: int) -> list[Any]:
+    def _check(cls, header: Header, n: int) -> list[Any]:
         others = header.get("alternatives", [])
         require(len(others) <= OTHERS, "it has too many alternatives")
         for one in (header, *others):
@@ -118,7 +117,7 @@ class EvidenceMask(Explanation):
         return [*frontier.values(), *(one[name] for one in (header, *others) for name in ("score", "removed_score"))]
 
     @classmethod
-    def _fields(cls, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+    def _fields(cls, header: Header, arrays: Arrays) -> dict[str, Any]:
         names = ("ordered", "score", "removed_score", "goal", "local_optimum")
         given = super()._fields(header, arrays) | {name: header[name] for name in names if name in header}
         given["regions"] = tuple(header["regions"])

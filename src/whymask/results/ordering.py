@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from whymask.arrays import Floats
 from whymask.errors import WhymaskError
 from whymask.metrics.curves import Curves
 from whymask.results.base import Explanation
 from whymask.results.figure import ordering_figure
-from whymask.results.storage import ROUNDING, are_regions, is_count, is_number
+from whymask.results.storage import ROUNDING, Arrays, Header, are_regions, is_count, is_number
 from whymask.utils.archive import require
 
 if TYPE_CHECKING:
@@ -84,16 +82,14 @@ class Ordering(Explanation):
             "curves": None if self.curves is None else self.curves.as_dict(),
         }
 
-    def _arrays(self) -> dict[str, NDArray[Any]]:
+    def _arrays(self) -> Arrays:
         return super()._arrays() | ({} if self.map is None else {"map": self.map})
 
     @classmethod
-    def _check(cls, header: Mapping[str, Any], n: int) -> list[Any]:
-        order, kept, curves = header["order"], header["kept"], header.get("curves")
+    def _check(cls, header: Header, n: int) -> list[Any]:
+        order, initial, kept, curves = header["order"], header["initial_mask"], header["kept"], header.get("curves")
         require(are_regions(order, n) and len(order) == n, "its order does not name every region once")
-        require(
-            are_regions(header["initial_mask"], n), "its initial mask names a region twice, or one that is not there"
-        )
+        require(are_regions(initial, n), "its initial mask names a region twice, or one that is not there")
         require(is_count(kept) and kept <= n, "it keeps more regions than there are")
         if curves is None:
             return []
@@ -104,7 +100,7 @@ class Ordering(Explanation):
         return [*insertion, *deletion]
 
     @classmethod
-    def _fields(cls, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+    def _fields(cls, header: Header, arrays: Arrays) -> dict[str, Any]:
         curves = header.get("curves")
         return super()._fields(header, arrays) | {
             "order": tuple(header["order"]),

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's colours: told apart by every kind of colour vision.
 EVIDENCE = "#E69F00"
-INSERTION = "#0072B2"
-DELETION = "#D55E00"
 LINES = (("#0072B2", "-"), ("#D55E00", "--"), ("#009E73", "-."), ("#CC79A7", ":"), ("#000000", (0, (4, 1, 1, 1, 1, 1))))
 WIDTH = 7.2  # inches: a page's two columns, with text that is readable there
 FORMATS = ("png", "pdf", "svg")

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from whymask.metrics.repair import Mistake, RepairOutcome, correction_region
 from whymask.results.figure import repair_figure, said
 from whymask.results.mask import EvidenceMask
 from whymask.results.plotting import wrapped
-from whymask.results.storage import are_regions
+from whymask.results.storage import Arrays, Header, are_regions
 from whymask.utils.archive import require
 
 if TYPE_CHECKING:
@@ -83,7 +81,7 @@ class Repair(EvidenceMask):
         }
 
     @classmethod
-    def _check(cls, header: Mapping[str, Any], n: int) -> list[Any]:
+    def _check(cls, header: Header, n: int) -> list[Any]:
         order, scores, right = (header[name] for name in ("order", "scores", "right"))
         require(are_regions(order, n) and len(order) in (0, n), "its order does not name every region once")
         require(len(scores) == len(right) == len(order), "its scores have another length than its order")
@@ -93,7 +91,7 @@ class Repair(EvidenceMask):
         return [*super()._check(header, n), header["given_score"], *scores]
 
     @classmethod
-    def _fields(cls, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+    def _fields(cls, header: Header, arrays: Arrays) -> dict[str, Any]:
         own: dict[str, Any] = {name: header[name] for name in ("given", "given_score", "answer", "repaired")}
         own |= {name: tuple(header[name]) for name in ("order", "scores", "right")}
         return super()._fields(header, arrays) | own

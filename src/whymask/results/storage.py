@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from whymask.errors import WhymaskError
 from whymask.utils.archive import ERRORS, DamagedError, read_arrays, require
@@ -34,29 +33,23 @@ LIMITS = {
 
 
 T = TypeVar("T")
-Build = Callable[[dict[str, Any], dict[str, NDArray[Any]]], T]
+Header = dict[str, Any]
+Arrays = dict[str, Any]
+Build = Callable[[Header, Arrays], T]
 """Makes a result from a file's header and arrays; raises one of `ERRORS` where they do not fit together."""
 
 
-def write(
-    path: str | PathLike[str],
-    header: Mapping[str, Any],
-    arrays: dict[str, Any],
-    build: Build[object],
-    mode: int = 0o666,
-) -> Path:
+def write(path: Path, header: Header, arrays: Arrays, build: Build[object], mode: int) -> Path:
     """Write everything into one file with these permissions; an interrupted write leaves none."""
-    target = Path(path)
-    if target.suffix != ".npz":
-        target = target.with_name(target.name + ".npz")
+    path = path if path.suffix == ".npz" else path.with_name(path.name + ".npz")
     text = json.dumps(header)
     try:
         build(json.loads(text), arrays)
     except DamagedError as error:  # it could not be read again
         raise WhymaskError(f"this result cannot be saved: {error}.") from None
-    with atomic(target, mode) as file:
+    with atomic(path, mode) as file:
         np.savez_compressed(file, header=np.array(text), **arrays)
-    return target
+    return path
 
 
 def read(path: str | PathLike[str], build: Build[T]) -> T:
@@ -78,11 +71,8 @@ def read(path: str | PathLike[str], build: Build[T]) -> T:
     raise WhymaskError(f"{path} has schema {str(schema)[:20]}; this version reads schema {SCHEMA}.")
 
 
-def check(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> int:
-    """Raise a `DamagedError` unless what all kinds of results share fits together and can be shown.
-
-    Returns the number of regions.
-    """
+def check(header: Header, arrays: Arrays, own: Callable[[Header, int], list[Any]]) -> None:
+    """Raise a `DamagedError` unless the parts of a result fit together; `own` checks its kind and returns scores."""
     n = _check_arrays(arrays)
     _check_texts(header)
     box, target, values = header["box"], header["target"], header["label_values"]
@@ -103,15 +93,11 @@ def check(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> int:
         for counts in sides.values():
             counted = is_count(counts["nominal"]) and is_count(counts["mec"])
             require(counted, "its numbers of forwards are not counts")
-    return n
-
-
-def check_scores(scores: Iterable[Any]) -> None:
-    """Raise a `DamagedError` unless these are numbers in [0, 1]."""
+    scores = [header["full_score"], header["blank_score"], *own(header, n)]
     require(all(is_number(score, -ROUNDING, 1 + ROUNDING) for score in scores), "a score does not lie in [0, 1]")
 
 
-def _check_arrays(arrays: Mapping[str, NDArray[Any]]) -> int:
+def _check_arrays(arrays: Arrays) -> int:
     """Photo, canvas, fill, regions and map; returns the number of regions."""
     photo, canvas, fill, labels = (arrays[name] for name in ("photo", "canvas", "fill", "labels"))
     for name, pixels in (("photo", photo), ("canvas", canvas), ("fill", fill)):
