@@ -12,8 +12,6 @@ from whymask.methods import Recipe
 from whymask.metrics import RepairOutcome
 from whymask.models.base import Response
 from whymask.results.base import Explanation
-from whymask.results.figure import save_figure
-from whymask.results.repair_figure import repair_panel
 from whymask.views.report import report
 
 from models.talker import BRIGHT, Talker
@@ -129,30 +127,3 @@ def test_before_and_after(tmp_path):
     np.testing.assert_array_equal(shown[..., 0] > 0, fixed.mask)
     with Image.open(fixed.savefig(tmp_path / "repair.png")) as drawn:
         assert (np.asarray(drawn.convert("RGB"))[:4] == 255).all()  # no title is cut off
-
-
-def test_methods_side_by_side(tmp_path):
-    repairs = [whymask.repair(BRIGHT, Talker(), method=method, **MISLED) for method in ("greedy", "occlusion", "trace")]
-    figure = repair_panel(repairs)
-    original, *panels, curves = figure.axes
-    assert original.get_title() == 'whole image\n"No" 0.38\nsays "Yes" (0.62)'
-    for axes, fixed in zip(panels, repairs, strict=True):
-        method, kept, said = axes.get_title().split("\n")
-        assert method == fixed.provenance["method"]
-        assert kept == f"{len(fixed.regions)} of 4 regions, {fixed.area:.0%}"
-        assert said == f'says "No" ({fixed.score:.2f})'
-        np.testing.assert_array_equal(np.asarray(axes.get_images()[0].get_array())[..., 0] > 0, fixed.mask)
-    lines = curves.get_lines()
-    for (line, dots), fixed in zip((lines[0:2], lines[2:4]), repairs, strict=False):
-        np.testing.assert_allclose(line.get_ydata(), [fixed.image.blank_score, *fixed.scores])
-        assert len(dots.get_xdata()) == sum(fixed.right) > 0
-    assert lines[4].get_xydata().tolist() == [[repairs[2].area, repairs[2].score]]
-    assert curves.get_xlim() == (0, 1)
-    with Image.open(save_figure(figure, tmp_path / "panel.png")) as drawn:
-        assert (np.asarray(drawn.convert("RGB"))[:4] == 255).all()  # no title is cut off
-
-
-def test_only_repairs_of_one_answer_stand_side_by_side():
-    other = whymask.repair(np.zeros_like(BRIGHT), Talker(), **{**MISLED, "want": "Yes"})
-    with pytest.raises(WhymaskError, match="one image and one answer"):
-        repair_panel([whymask.repair(BRIGHT, Talker(), **MISLED), other])
