@@ -14,7 +14,6 @@ Tables:                                python benchmarks/beyond.py table part*.j
 import argparse
 import gzip
 import json
-import tempfile
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -22,8 +21,9 @@ from pathlib import Path
 import numpy as np
 
 import whymask
-from whymask.data import scenes as scene_questions
-from whymask.explainer.answers import PLAIN, answer_all, repope_cases, yes_or_no
+from whymask.data.base import Place
+from whymask.data.questions import Questions, answer_all
+from whymask.explainer.answers import mistake, yes_or_no
 from whymask.explainer.case import Case, responder
 from whymask.methods import Recipe
 from whymask.search import Search, drive
@@ -91,19 +91,18 @@ def chosen(photos: Path, model, part: tuple[int, int], count: int, wrong: int) -
 def asked(model, part: tuple[int, int], count: int, wrong: int) -> dict[str, list[tuple[str, Case]]]:
     """(question, case) by split for a multimodal model: this part's share of right yeses and of wrong answers."""
     splits = defaultdict(list)
-    with tempfile.TemporaryDirectory() as folder:
-        scene_questions.write(folder, "adversarial", 300)
-        answers = list(answer_all(model, scene_questions.questions("adversarial", 300), folder, prompt=PLAIN))
-        yeses = [one for one in answers if one.question.label == "yes" and yes_or_no(one.answer) == "Yes"]
-        mistakes = [one for one, _ in repope_cases(answers)]
-        for split, some, target in (
-            ("correct", yeses[:count], lambda one: "Yes"),
-            ("cause", mistakes[:wrong], lambda one: yes_or_no(one.answer)),
-            ("repair", mistakes[:wrong], lambda one: one.question.want),
-        ):
-            for one in some[part[0] :: part[1]]:
-                case = Case.of(one.image, model, target=target(one), question=one.prompt)
-                splits[split].append((f"question {one.question.number}", case))
+    samples = Questions(scenes=300).read(Place(Path()))
+    answers = list(zip(samples, answer_all(model, samples), strict=True))
+    yeses = [(one, "Yes") for one, answer in answers if one.target == yes_or_no(answer) == "Yes"]
+    mistakes = [(one, yes_or_no(answer)) for one, answer in answers if mistake(answer, one.target)]
+    for split, some in (
+        ("correct", yeses[:count]),
+        ("cause", mistakes[:wrong]),
+        ("repair", [(one, one.target) for one, _ in mistakes[:wrong]]),
+    ):
+        for one, target in some[part[0] :: part[1]]:
+            case = Case.of(one.image, model, target=target, question=one.question)
+            splits[split].append((f"question {one.id}", case))
     return splits
 
 

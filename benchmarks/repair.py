@@ -14,8 +14,8 @@ import argparse
 import gzip
 import json
 import sys
-import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -23,9 +23,11 @@ from orderings import interval
 from scipy.stats import binomtest
 
 import whymask
-from whymask.data import scenes as scene_questions
+from whymask.data.base import Place
+from whymask.data.manifest import Sample
 from whymask.data.pope import ask
-from whymask.explainer.answers import PLAIN, Answered, answer_all, repope_cases, yes_or_no
+from whymask.data.questions import Questions, answer_all
+from whymask.explainer.answers import mistake, yes_or_no
 from whymask.explainer.case import Case, prefixes, responder
 from whymask.explainer.repairing import outcome
 from whymask.images import scenes
@@ -95,14 +97,25 @@ class Records:
         return [r for r in self.all if (r["model"], r["weights"], r["row"]) == (model.name, weights, row)]
 
 
-def number_of(one: Answered) -> int:
-    """The scene a question is about."""
-    return int(one.image.stem.removeprefix("scene_"))
+@dataclass(frozen=True)
+class Answered:
+    """A question about a scene and what a model said."""
+
+    sample: Sample
+    answer: str
+
+    @property
+    def number(self) -> int:
+        return int(self.sample.id)
+
+    @property
+    def mistake(self) -> str | None:
+        return mistake(self.answer, self.sample.target)
 
 
 def case_of(one: Answered, model, target: str) -> Case:
     """A question about its scene, bound to the answer to look for."""
-    return Case.of(one.image, model, target=target, question=one.prompt)
+    return Case.of(one.sample.image, model, target=target, question=one.sample.question)
 
 
 def search(cases: list[Case], recipe: Recipe) -> list:
@@ -126,18 +139,18 @@ def repair(listed: list[Answered], model, records: Records, rows: dict[str, Reci
     cases: dict[int, Case] = {}  # rows of one case share what is known
     for row, recipe in rows.items():
         key = {"model": model.name, "weights": model.fingerprint, "row": row}
-        left = [one for one in listed if records.missing(**key, question=one.question.number)]
+        left = [one for one in listed if records.missing(**key, question=one.number)]
         if not left:
             continue
         for one in left:
-            cases.setdefault(one.question.number, case_of(one, model, one.question.want))
-        some = [cases[one.question.number] for one in left]
+            cases.setdefault(one.number, case_of(one, model, one.sample.target))
+        some = [cases[one.number] for one in left]
         if row in CURVES:
             outcomes = [curve(case, found) for case, found in zip(some, search(some, recipe), strict=True)]
         else:
             outcomes = [single(case, *found) for case, found in zip(some, masks(row, recipe, left, some), strict=True)]
         for one, tried in zip(left, outcomes, strict=True):
-            records.add(**key, question=one.question.number, mistake=one.mistake, **tried)
+            records.add(**key, question=one.number, mistake=one.mistake, **tried)
 
 
 def single(case: Case, mask: np.ndarray, mec: int) -> dict:
@@ -161,34 +174,34 @@ def overlap(listed: list[Answered], model, records: Records) -> None:
     cases: dict[int, Case] = {}
     for row, recipe in OVERLAP.items():
         key = {"model": model.name, "weights": model.fingerprint, "row": f"overlap: {row}"}
-        left = [one for one in listed if records.missing(**key, question=one.question.number)]
+        left = [one for one in listed if records.missing(**key, question=one.number)]
         if not left:
             continue
         for one in left:
-            cases.setdefault(one.question.number, case_of(one, model, "Yes"))
-        some = [cases[one.question.number] for one in left]
+            cases.setdefault(one.number, case_of(one, model, "Yes"))
+        some = [cases[one.number] for one in left]
         for one, case, found in zip(left, some, search(some, recipe), strict=True):
-            true = scenes.scene("test", number_of(one)).mask(named[one.question.text])
+            true = scenes.named(one.sample.image).mask(named[one.sample.question])
             mask = case.partition.pixels(found.mask)
             if mask.shape != true.shape:
                 raise ValueError(f"{model.name} sees {mask.shape}, not the scene as it was drawn.")
             both = int((mask & true).sum())
-            records.add(**key, question=one.question.number, covered=both / int(true.sum()),
+            records.add(**key, question=one.number, covered=both / int(true.sum()),
                         on_object=both / int(mask.sum()), area=float(mask.mean()), object=float(true.mean()),
                         score=float(case.ask(found.mask[None])[0][0, 0]), mec=found.ledger.mec)  # fmt: skip
 
 
-def measure(model, folder: Path, options: argparse.Namespace, records: Records) -> None:
+def measure(model, options: argparse.Namespace, records: Records) -> None:
     """All records of one model."""
     started = time.perf_counter()
-    questions = scene_questions.questions("adversarial", options.images)
-    answered = list(answer_all(model, questions, folder, prompt=PLAIN, batch_size=options.batch_size))
-    wrong = [one for one, _ in repope_cases(answered)]
+    samples = Questions(scenes=options.images).read(Place(Path()))
+    answered = [Answered(*pair) for pair in zip(samples, answer_all(model, samples), strict=True)]
+    wrong = [one for one in answered if one.mistake]
     key = {"model": model.name, "weights": model.fingerprint, "row": "asked", "question": 0}
     if records.missing(**key):
         kinds = {kind: sum(one.mistake == kind for one in wrong) for kind in MISTAKES}
         records.add(**key, asked=len(answered), wrong=kinds)
-    right = [one for one in answered if one.question.label == "yes" and yes_or_no(one.answer) == "Yes"]
+    right = [one for one in answered if one.sample.target == yes_or_no(one.answer) == "Yes"]
     rng = np.random.default_rng(0)
     wrong = [wrong[i] for i in rng.permutation(len(wrong))[: options.count]]
     right = [right[i] for i in rng.permutation(len(right))[: options.overlaps]]
@@ -284,15 +297,12 @@ if __name__ == "__main__":
     parser.add_argument("--out", type=Path, default=Path("docs/results"))
     options = parser.parse_args()
     records, parts = Records(options.out / "repair.jsonl"), []
-    with tempfile.TemporaryDirectory() as folder:
+    for name in options.models:
+        model = whymask.load(name, device=options.device, dtype="fp32")
+        model.batch_size = options.batch_size or model.batch_size
         if not options.table:
-            scene_questions.write(folder, "adversarial", options.images)
-        for name in options.models:
-            model = whymask.load(name, device=options.device, dtype="fp32")
-            model.batch_size = options.batch_size or model.batch_size
-            if not options.table:
-                measure(model, Path(folder), options, records)
-            parts.append(table(model, records))
+            measure(model, options, records)
+        parts.append(table(model, records))
     header = (
         f"# Repair of wrong answers\n\n`python {' '.join(sys.argv)}`\n\n"
         f"The models that ship with the package, adversarial questions about {options.images} test scenes, slico:64, "
