@@ -94,8 +94,8 @@ def test_forwards_after_gradients_are_marked(tmp_path):
         "—",
         "100 [100, 100]",
     ]
-    assert "* goes backward first" in text
-    assert "* goes backward first" not in as_markdown(table([tmp_path / "run"], methods=["greedy", "gradient"]))
+    assert "* uses gradients first" in text
+    assert "* uses gradients first" not in as_markdown(table([tmp_path / "run"], methods=["greedy", "gradient"]))
 
 
 def test_some_rows_beside_the_one_they_are_compared_with(run):

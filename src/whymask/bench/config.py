@@ -53,6 +53,8 @@ class MethodSpec:
     name: str
     recipe: Recipe
     seeds: tuple[int, ...]
+    budgets: tuple[int, ...] = ()  # the mask's score is recorded after so many forwards too
+    target: str | None = None  # "given": the search is for the model's own answer, a control
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,7 @@ class Config:
     objects: str | None = None  # a folder of photos with COCO's outlines
     regions: str = "slico:64"
     fill: str = "black"
+    fills: tuple[str, ...] = ()  # what was found is scored on these too
     resize: Resize = "own"
     budget: int | None = None
     batch_size: int | None = None
@@ -144,6 +147,7 @@ def config(table: Mapping[str, Any], name: str = "run") -> Config:
         objects=given.text("objects", None),
         regions=given.text("regions", Config.regions),
         fill=given.text("fill", Config.fill),
+        fills=given.texts("fills"),
         resize=given.one_of("resize", Config.resize, get_args(Resize)),
         budget=given.whole("budget", None, 0),
         batch_size=given.whole("batch_size", None, 1),
@@ -155,7 +159,8 @@ def config(table: Mapping[str, Any], name: str = "run") -> Config:
             "manifests."
         )
     check_regions(checked.regions)
-    fill_canvas(checked.fill, np.zeros((1, 1, 3), dtype=np.uint8))
+    for fill in (checked.fill, *checked.fills):
+        fill_canvas(fill, np.zeros((1, 1, 3), dtype=np.uint8))
     for kind, specs in (("models", models), ("methods", methods)):
         names = [spec.name for spec in specs]
         twice = next((name for name in names if names.count(name) > 1), None)
@@ -199,9 +204,16 @@ class Reader:
     def whole_numbers(self, name: str, default: Any) -> tuple[int, ...]:
         """A list of them."""
         values = self.values.get(name, default)
-        if not isinstance(values, list | tuple) or not values:
+        if not isinstance(values, list | tuple) or not (values or values is default):
             raise WhymaskError(f"{name} in {self.where} must be a list of whole numbers, not {values!r}.")
         return tuple(dict.fromkeys(whole(f"each of {name}", value, 0) for value in values))
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """A list of texts; empty where it is not there."""
+        values = self.values.get(name, [])
+        if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+            raise WhymaskError(f"{name} in {self.where} must be a list of texts{_number(values)}.")
+        return tuple(dict.fromkeys(values))
 
     def list(self, name: str) -> list[Any]:
         """A list that is not empty."""
@@ -239,7 +251,12 @@ def _method(entry: Any, seeds: tuple[int, ...]) -> MethodSpec:
         return MethodSpec(entry, Recipe(entry), seeds)
     given = Reader(entry, "an entry of methods", MethodSpec)
     recipe = Recipe(given.text("method"), given.table("params") or {})
-    return MethodSpec(given.text("name", given.text("method")), recipe, given.whole_numbers("seeds", seeds))
+    name, budgets = given.text("name", given.text("method")), given.whole_numbers("budgets", ())
+    if budgets and recipe.method.returns != "mask":
+        raise WhymaskError(f"{name!r} has budgets, but {recipe.name} does not return a mask.")
+    return MethodSpec(
+        name, recipe, given.whole_numbers("seeds", seeds), budgets, given.one_of("target", None, ("given",))
+    )
 
 
 def _split(name: str, entry: Any, made: Collection[str]) -> SplitSpec:

@@ -14,6 +14,7 @@ from typing import Any, get_type_hints
 
 from whymask.arrays import Floats
 from whymask.errors import unknown
+from whymask.search.blank import blank
 from whymask.search.copair import copair
 from whymask.search.discs import discs
 from whymask.search.greedy import greedy
@@ -94,6 +95,7 @@ def _methods() -> dict[str, Method]:
         if swap in stages:
             summary = f"{name}, and further masks that share at most half of their regions"
             methods.append(Method(f"{name}+others", (*stages, others), "mask", summary))
+    methods.append(Method("blank", (blank,), "mask", "no region at all: the control"))
     for name, (stage, summary) in CONTINUATIONS.items():
         methods.append(Method(name, (stage,), "ordering", summary))
     for start, (first, _) in masks.items():
@@ -166,6 +168,7 @@ class Recipe:
             copair: 107,  # 16 groups and 91 pairs of 14 of them, at n = 61 ... 68
             discs: values.get("centres", 0),
             greedy_k: sum(min(n - t, values.get("candidates") or n) for t in range(seed)),
+            blank: 0,
             random_k: values.get("draws", 0),
             swap: values.get("tries", 0),
             smallest: values.get("tries", 0) + 25 + 8 * 36,
