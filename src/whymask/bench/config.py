@@ -23,7 +23,7 @@ from whymask.images.partition import check_regions
 from whymask.search import Recipe
 from whymask.utils.redact import public, secrets_in
 
-EMPHASES = {"ins": "insertion_auc", "high": "high", "repair": "repaired"}
+EMPHASES = {"ins": "insertion_auc", "high": "high", "repair": "repaired", "score": "score"}
 PROMPTS = {"plain": PLAIN, "vqa": VQA}
 
 

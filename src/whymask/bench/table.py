@@ -315,10 +315,16 @@ def _fill(block: list[Line], other: Line | None) -> None:
         paired = [i for i, (*_, difference) in enumerate(group) if difference]
         p = dict(zip(paired, p_values(matrix[:, paired]), strict=True)) if paired else {}
         for i, (line, name, values, difference) in enumerate(group):
-            shown, scale = column(name) or COLUMNS[name], 1
-            bounds = wilson(values.mean(), len(values)) if shown.share and not difference else (low[i], high[i])
-            if shown.total:
-                scale = len(values)
-            mean, least, most = (float(scale * value) for value in (values.mean(), *bounds))
-            cell = Cell(mean, least, most, len(values), float(p[i]) if difference else None)
+            cell = _cell(name, values, (low[i], high[i]), float(p[i]) if difference else None)
             (line.differences if difference else line.cells)[name] = cell
+
+
+def _cell(name: str, values: Floats, bounds: tuple[float, float], p: float | None) -> Cell:
+    """The mean of a column, or of its differences where there is a p."""
+    shown = column(name)
+    assert shown is not None
+    if shown.share and p is None:
+        bounds = wilson(values.mean(), len(values))
+    scale = len(values) if shown.total else 1
+    mean, low, high = (float(scale * value) for value in (values.mean(), *bounds))
+    return Cell(mean, low, high, len(values), p)
