@@ -168,9 +168,8 @@ def compared(made: Table, pairs: Sequence[tuple[str, ...]]) -> Iterator[str]:
                     ratio, gap = found
                     (model, split, _), columns = lines[ours].row.names, [column(one).name for one in (name, *other)]
                     rows = f"{columns[0]}: {ours} - {theirs}" + "".join(f" ({one})" for one in columns[1:])
-                    told = (
-                        f"{'—' if isinf(ratio) else f'{ratio:.2f}'} | {gap.mean:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}]"
-                    )
+                    times = "—" if isinf(ratio) else f"{ratio:.2f}"
+                    told = f"{times} | {gap.mean:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}]"
                     yield f"| {model} | {split} | {rows} | {told} |"
 
 
@@ -183,7 +182,7 @@ def as_good(made: Table, controls: Sequence[str]) -> Iterator[str]:
         for name in REPAIR:
             if any(name in line.differences for line in lines):
                 level = [line.row.method.removeprefix("control: ") for line in lines
-                         if name in line.differences and line.differences[name].high >= 0]  # fmt: skip
+                         if name in line.differences and line.differences[name].high > -1e-6]  # fmt: skip
                 told.append(f"{column(name).name}: {' / '.join(level) or 'none'}")
         if told:
             yield f"- **{block[0].row.model}, {block[0].row.split}.** {'; '.join(told)}."

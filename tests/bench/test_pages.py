@@ -58,7 +58,7 @@ def test_packing_keeps_every_record(pages, packed, tmp_path):
     one, two = ((tmp_path / name).read_bytes() for name in ("one.tar.gz", "two.tar.gz"))
     assert one[20:] == two[20:]  # behind the header, which names the file
     (tmp_path / "empty").mkdir()
-    with pytest.raises(SystemExit, match="there are no records in .*empty"):
+    with pytest.raises(SystemExit, match=r"there are no records in .*empty"):
         pages.pack(tmp_path / "three.tar.gz", [*runs, tmp_path / "empty"])
     assert not (tmp_path / "three.tar.gz").exists()
 
