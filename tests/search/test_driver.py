@@ -329,4 +329,5 @@ def test_prints_itself(name):
     result = solve(name, 9, 0)
     assert str(result).startswith(f"{name}: a")
     assert str(result.ledger.mec) in str(result)
-    assert "stopped by the budget" in str(solve(name, 9, 0, budget=0))
+    stopped = name != "blank"  # which needs no forward
+    assert ("stopped by the budget" in str(solve(name, 9, 0, budget=0))) == stopped

@@ -13,7 +13,6 @@ from whymask.bench.config import Config, MethodSpec, SplitSpec
 from whymask.bench.table import collect
 from whymask.data.photos import Photos
 from whymask.errors import unknown
-from whymask.methods import Recipe
 from whymask.metrics.overlap import top_overlap
 
 

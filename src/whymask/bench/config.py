@@ -23,7 +23,7 @@ from whymask.methods import Recipe
 from whymask.search.limits import Count, NonNegative
 from whymask.utils.redact import public, secrets_in
 
-EMPHASES = {"ins": "insertion_auc", "high": "high", "repair": "repaired"}
+EMPHASES = {"ins": "insertion_auc", "high": "high", "repair": "repaired", "score": "score"}
 Spec = TypeVar("Spec", "ModelSpec", "MethodSpec")
 
 
@@ -57,12 +57,16 @@ class MethodSpec:
     name: str = ""  # by default the method
     params: Mapping[str, Any] = field(default_factory=dict)
     seeds: tuple[NonNegative, ...] = (0,)
+    budgets: tuple[NonNegative, ...] = ()  # the mask's score is recorded after so many forwards too
+    target: Literal["given"] | None = None  # the search is for the model's own answer: a control
     recipe: Recipe = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", self.name or self.method)
         object.__setattr__(self, "seeds", tuple(dict.fromkeys(self.seeds)))
         object.__setattr__(self, "recipe", Recipe(self.method, self.params))
+        if self.budgets and self.recipe.method.returns != "mask":
+            raise WhymaskError(f"{self.name!r} has budgets, but {self.recipe.name} does not return a mask.")
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,7 @@ class SplitSpec:
     """A manifest, or a split that a source makes; all of it, or a part that is drawn."""
 
     name: str
-    emphasis: Literal["ins", "high", "repair"] = "ins"  # the column that decides
+    emphasis: Literal["ins", "high", "repair", "score"] = "ins"  # the column that decides
     manifest: str | None = None
     draw: Count | None = None
 
@@ -87,6 +91,7 @@ class Config:
     seeds: tuple[NonNegative, ...] = (0,)  # of methods that name none
     regions: str = "slico:64"
     fill: str = "black"
+    fills: tuple[str, ...] = ()  # what was found is scored on these too
     resize: Resize = "own"
     budget: NonNegative | None = None
     batch_size: Count | None = None
@@ -130,7 +135,8 @@ def config(table: Mapping[str, Any], name: str = "run") -> Config:
         sources=sources,
     )
     check_regions(made.regions)
-    fill_canvas(made.fill, np.zeros((1, 1, 3), dtype=np.uint8))
+    for fill in (made.fill, *made.fills):
+        fill_canvas(fill, np.zeros((1, 1, 3), dtype=np.uint8))
     return replace(made, methods=_entries(table, "methods", MethodSpec, {"seeds": made.seeds}))
 
 

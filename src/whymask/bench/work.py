@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from whymask.bench.records import Row, Store
 from whymask.data.manifest import Sample
-from whymask.search import Recipe
+from whymask.methods import Recipe
 from whymask.utils.digest import digest
 
 

@@ -7,13 +7,12 @@ from functools import cached_property
 from typing import NamedTuple
 
 from whymask.api import sized
-from whymask.arrays import Bools
 from whymask.bench.config import EMPHASES, Config, MethodSpec, ModelSpec, SplitSpec
-from whymask.bench.measure import Measured, measure
+from whymask.bench.measure import Measured, Measurement, Subject, measure
 from whymask.bench.records import Record, Row
 from whymask.bench.work import Planned, Queue, Work
 from whymask.data.manifest import Sample
-from whymask.data.objects import overlap, truth
+from whymask.data.objects import truth
 from whymask.errors import WhymaskError
 from whymask.explainer.case import Case, versions
 from whymask.methods import Recipe
@@ -82,18 +81,15 @@ class Worker:
     def compute(self, work: Work, missing: Collection[str]) -> Iterator[Record]:
         """Bind the samples once, then run every method and seed whose key is missing."""
         secrets = self.spec.secrets
-        bound: dict[str, Case | Exception] = {}
-        objects: dict[str, Bools] = {}
+        bound: dict[str, Subject | Exception] = {}
 
-        def case(sample: Sample) -> Case | Exception:
+        def subject(sample: Sample) -> Subject | Exception:
             if sample.id not in bound:
                 try:
                     made = Case.of(
                         sample.image, self.model, target=sample.target, question=sample.question, **self.config.case
                     )
-                    if sample.mask is not None:
-                        objects[sample.id] = truth(sample.mask, made)
-                    bound[sample.id] = made
+                    bound[sample.id] = Subject(made, None if sample.mask is None else truth(sample.mask, made))
                 except Exception as error:
                     bound[sample.id] = error
             return bound[sample.id]
@@ -101,18 +97,19 @@ class Worker:
         for row, recipe, seeds in work.rows:
             for seed in seeds:
                 keys = {s.id: key for s, content in work.samples if (key := row.key(content, seed)) in missing}
-                pending = [(sample, case(sample)) for sample, _ in work.samples if sample.id in keys]
-                for sample, outcome in _outcomes(pending, recipe, seed, self.config.budget):
+                pending = [(sample, subject(sample)) for sample, _ in work.samples if sample.id in keys]
+                for sample, outcome in _outcomes(pending, self._measurement(row, recipe, seed)):
                     about = {"key": keys[sample.id], "row": row.hash, "sample": sample.id, "seed": seed}
                     if isinstance(outcome, Exception):
                         kind = "" if isinstance(outcome, WhymaskError) else f"{type(outcome).__name__}: "
-                        yield {**about, "error": redacted(f"{kind}{outcome}", secrets)}
-                        continue
-                    there, shown = bound[sample.id], objects.get(sample.id)
-                    if isinstance(there, Case) and shown is not None:
-                        first = outcome["order"][: self.model.default_k] if "order" in outcome else outcome["mask"]
-                        outcome |= overlap(there, shown, first)
+                        outcome = {"error": redacted(f"{kind}{outcome}", secrets)}
                     yield {**about, **outcome}
+
+    def _measurement(self, row: Row, recipe: Recipe, seed: int) -> Measurement:
+        method = self.config.methods[row.place[2]]
+        return Measurement(
+            recipe, seed, self.config.budget, method.budgets, self.config.fills, method.target == "given"
+        )
 
     def _row(self, split: SplitSpec, method: MethodSpec, recipe: Recipe) -> Row:
         config, spec, model = self.config, self.spec, self.model
@@ -124,6 +121,10 @@ class Worker:
             "budget": config.budget,
             **config.case,
             "versions": versions(),
+            # Below: only what is used, so that older records keep their hash.
+            **({"budgets": list(method.budgets)} if method.budgets else {}),
+            **({"fills": list(config.fills)} if config.fills else {}),
+            **({"target": method.target} if method.target else {}),
         }
         return Row(
             spec.name,
@@ -138,12 +139,12 @@ class Worker:
 
 
 def _outcomes(
-    pairs: Sequence[tuple[Sample, Case | Exception]], recipe: Recipe, seed: int, budget: int | None
+    pairs: Sequence[tuple[Sample, Subject | Exception]], wanted: Measurement
 ) -> Iterator[tuple[Sample, Measured]]:
-    ready = [(sample, case) for sample, case in pairs if isinstance(case, Case)]
-    for sample, case in pairs:
-        if isinstance(case, Exception):
-            yield sample, case
+    ready = [(sample, subject) for sample, subject in pairs if isinstance(subject, Subject)]
+    for sample, subject in pairs:
+        if isinstance(subject, Exception):
+            yield sample, subject
     if ready:
-        for number, outcome in measure([case for _, case in ready], recipe, seed, budget):
+        for number, outcome in measure([subject for _, subject in ready], wanted):
             yield ready[number][0], outcome

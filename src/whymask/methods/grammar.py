@@ -98,6 +98,7 @@ def methods() -> list[Method]:
     return _fitting(
         [
             *(mask + end for mask in masks for end in after),
+            *named("control"),
             *continuations,
             *(f"{mask}+{end}" for mask in masks for end in continuations),
             *ALIASES,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from whymask.search.blank import blank
 from whymask.search.copair import copair
 from whymask.search.discs import discs
 from whymask.search.greedy import greedy
@@ -18,7 +19,7 @@ from whymask.search.trace import trace
 from whymask.utils.registry import Registry
 
 SEARCHES: tuple[AnyStage, ...] = (
-    trace, copair, discs, greedy_k, random_k, smallest, swap, order_inside, others, greedy, phasewin, lean,
+    trace, copair, discs, greedy_k, random_k, blank, smallest, swap, order_inside, others, greedy, phasewin, lean,
 )  # fmt: skip
 
 

@@ -24,9 +24,9 @@ G = TypeVar("G", bound=Generator[Ask, Floats, Any], covariant=True)
 Needs = Literal["sets", "pixels", "gradients"]
 """What a stage works on: any set function, an image, or an image on a model that can be differentiated."""
 
-KindName = Literal["mask", "refinement", "order", "alternatives", "continuation", "ordering"]
+KindName = Literal["mask", "control", "refinement", "order", "alternatives", "continuation", "ordering"]
 
-Found = Literal["nothing", "a mask", "a refined mask", "an ordered mask", "masks", "an ordering"]
+Found = Literal["nothing", "a mask", "an empty mask", "a refined mask", "an ordered mask", "masks", "an ordering"]
 
 
 class Kind(NamedTuple):
@@ -39,6 +39,7 @@ class Kind(NamedTuple):
 
 KINDS: dict[KindName, Kind] = {
     "mask": Kind("starts from nothing", ("nothing",), "a mask"),
+    "control": Kind("starts from nothing", ("nothing",), "an empty mask"),
     "refinement": Kind("refines a mask", ("a mask", "a refined mask"), "a refined mask"),
     "order": Kind("orders a mask inside", ("a mask", "a refined mask"), "an ordered mask"),
     "alternatives": Kind("adds masks to a refined mask", ("a refined mask",), "masks"),
