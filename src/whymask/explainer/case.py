@@ -7,6 +7,7 @@ import platform
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -84,12 +85,7 @@ class Case:
 
     def differentiable(self) -> Differentiable:
         """The image for methods that use gradients, where its model can."""
-        from whymask.models.differentiable import forward_only
-
-        offer = getattr(self.model, "differentiable", None)
-        if offer is None:
-            raise forward_only(self.model.name)
-        image: Differentiable = offer(self.bound)
+        image = self._differentiable
 
         def read(inputs: Any) -> Any:
             if self.before_batch:
@@ -97,6 +93,14 @@ class Case:
             return image.read(inputs)
 
         return replace(image, read=read)
+
+    @cached_property
+    def _differentiable(self) -> Differentiable:
+        from whymask.models.differentiable import checked
+
+        if self.before_batch:
+            self.before_batch(2)
+        return checked(self.model, self.bound)
 
     def ask(self, rows: Bools, objective: Objective = SUFFICIENCY) -> tuple[Floats, int]:
         """Responses (sides, B) outside a search, and how many images had to be sent for them."""

@@ -119,7 +119,11 @@ class Classifier(ABC):
 
     def respond(self, inputs: Any, bounds: Sequence[Bound]) -> Response:
         """Scores of the bounds' targets."""
-        return self.score(inputs, [bound.target.index for bound in bounds])
+        return self.score(inputs, [self.wanted(bound) for bound in bounds])
+
+    def wanted(self, bound: Bound) -> int:
+        """The number of the answer that is explained, as `score` knows it."""
+        return bound.target.index
 
     def predict(self, inputs: Any) -> int:
         """The answer the model prefers for one input."""

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from whymask.errors import WhymaskError
 from whymask.images.imaging import Preprocessed
-from whymask.models.base import Bound, Response, Target
+from whymask.models.base import Bound, Target
 from whymask.models.classifier import Geometry, PixelBound, is_number
+from whymask.models.differentiable import Evidence
 from whymask.models.hf import from_checkpoint, model_from_checkpoint, normalisation, pixel_steps
 from whymask.models.packages import cache_folder, optional
 from whymask.models.torch_module import TorchClassifier, module_fingerprint
@@ -77,23 +78,16 @@ class ClipZeroShot(TorchClassifier):
             raise WhymaskError(f"the only class of {self.name} scores 1 on every image: pass more classes.")
         return super().bind(image, target=target, **options)
 
-    def respond(self, inputs: Any, bounds: Sequence[Bound]) -> Response:
-        """Scores of the bounds' targets."""
-        return self.score(inputs, [self.wanted(bound) for bound in bounds])
-
-    def score(self, inputs: Any, targets: Sequence[int]) -> Response:
-        """Probabilities over the classes, and over the image's own free text where the target is one."""
-        features = self.logits(inputs).float()
-        own, total = self.evidence(features, targets)
-        top = self._similar(features).argmax(dim=1)
-        return Response((own - total).exp().clamp(max=1).double().cpu().numpy(), top.cpu().numpy())
-
-    def evidence(self, outputs: torch.Tensor, targets: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
-        """As every torch classifier, from image features."""
+    def evidence(self, outputs: torch.Tensor, targets: Sequence[int]) -> Evidence:
+        """Among the classes, and the image's own free text where the target is one, from image features."""
         wanted = torch.tensor(targets, device=self.device)
         own = self.scale * (outputs / outputs.norm(dim=1, keepdim=True) * self.texts[wanted]).sum(dim=1)
         total = torch.logsumexp(self._similar(outputs), dim=1)
-        return own, torch.where(wanted >= len(self.labels), torch.logaddexp(total, own), total)
+        return Evidence(own, torch.where(wanted >= len(self.labels), torch.logaddexp(total, own), total))
+
+    def preferred(self, outputs: torch.Tensor) -> torch.Tensor:
+        """The classes that are most similar (B,)."""
+        return self._similar(outputs).argmax(dim=1)
 
     def _similar(self, features: torch.Tensor) -> torch.Tensor:
         """scale * cos(image, class text), (B, classes)."""

@@ -25,7 +25,7 @@ from whymask.models.base import Bound, Response, Target
 from whymask.models.batching import is_out_of_memory
 from whymask.models.classifier import Geometry
 from whymask.models.dialogue import FIRST, Answer, Dialogue, TokenTexts
-from whymask.models.differentiable import Differentiable, Tokens, stretch
+from whymask.models.differentiable import Differentiable, Evidence, ImageTokens, stretch
 from whymask.models.hf import from_checkpoint, model_from_checkpoint
 from whymask.models.torch_module import DTYPES, device_of, dtype_of
 
@@ -170,10 +170,7 @@ class Mllm(ABC):
         # One entry a position of an answer; positions of one row follow each other, the first one first.
         entries = [(row, place, ids) for row, b in enumerate(asked) for place, ids in enumerate(b.answer.wanted)]
         rows, places = (np.array([entry[i] for entry in entries]) for i in (0, 1))
-        wanted = np.full((len(entries), max(1, *(len(ids) for *_, ids in entries))), -1)
-        for number, (*_, ids) in enumerate(entries):
-            wanted[number, : len(ids)] = ids
-        tokens = torch.from_numpy(wanted).to(self.device)
+        tokens = self._ids([ids for *_, ids in entries])
         with torch.no_grad():
             self._compile_if_it_pays(inputs, asked)
             forced = [b.answer.forced for b in asked]
@@ -183,36 +180,42 @@ class Mllm(ABC):
             chances, tops = [], []
             for start in range(0, len(entries), LOGITS):
                 logits = self.module.lm_head(needed[start : start + LOGITS]).float()
-                some = tokens[start : start + LOGITS]
-                total = logits.logsumexp(dim=-1, keepdim=True)
-                chance = (logits.gather(1, some.clamp(min=0)) - total).exp()
-                chances.append((chance * (some >= 0)).sum(dim=1))
+                own, total = self.evidence(logits, tokens[start : start + LOGITS])
+                chances.append((own - total).exp().sum(dim=1))
                 tops.append(logits.argmax(dim=1))
             scores = torch.cat(chances).double().cpu().numpy()
             top = torch.cat(tops).cpu().numpy()
         return Response(_over_positions(scores, rows, asked), top[places == 0])
+
+    def evidence(self, logits: torch.Tensor, wanted: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The logits (E, m) of wanted tokens (E, m) at positions of answers, and the log of the sum of exp (E, 1).
+
+        `logits` (E, tokens) are the module's, in fp32; a token -1 is none. Scores and gradients are both made of this.
+        """
+        own = logits.gather(1, wanted.clamp(min=0)).masked_fill(wanted < 0, -torch.inf)
+        return own, logits.logsumexp(dim=1, keepdim=True)
 
     def differentiable(self, bound: Bound) -> Differentiable:
         """The image for methods that use gradients: the logit of a word, or the log mean probability of a text."""
         asked = cast(MllmBound, bound)
         shape = asked.canvas.shape[:2]
         places = [place for place, ids in enumerate(asked.answer.wanted) if ids]
+        wanted = self._ids([asked.answer.wanted[place] for place in places])
 
-        def read(inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        def read(inputs: torch.Tensor) -> Evidence:
             rows = [asked] * len(inputs)
             hidden, last = self._read(self.see(inputs.to(self.dtype), shape), rows, [asked.answer.forced] * len(inputs))
             first = int(last[0]) - len(asked.answer.forced)
-            logits = self.module.lm_head(hidden[:, [first + place for place in places]]).float()
-            wanted = [logits[:, i, list(asked.answer.wanted[place])] for i, place in enumerate(places)]
-            own = torch.stack([some.logsumexp(dim=1) for some in wanted], dim=1)
-            total = logits.logsumexp(dim=2)
+            logits = self.module.lm_head(hidden[:, [first + place for place in places]]).float().flatten(0, 1)
+            forms, total = self.evidence(logits, wanted.repeat(len(inputs), 1))
+            own, total = (part.view(len(inputs), -1) for part in (forms.logsumexp(dim=1), total))
             if not asked.answer.mean:
-                return own.sum(dim=1), total.sum(dim=1)
+                return Evidence(own.sum(dim=1), total.sum(dim=1))
             mean = (own - total).logsumexp(dim=1) - log(len(places))
-            return mean, torch.zeros_like(mean)
+            return Evidence(mean, torch.zeros_like(mean))
 
         layers = self.module.model.language_model.layers
-        tokens = Tokens(
+        tokens = ImageTokens(
             first=len(asked.before),
             grid=self.token_grid(shape),
             norms=[layer.post_attention_layernorm for layer in layers],
@@ -220,6 +223,11 @@ class Mllm(ABC):
             place=lambda cells: self.on_canvas(cells, shape),
         )
         return Differentiable(bound, self.module, read, self.encode, tokens)
+
+    def _ids(self, wanted: Sequence[tuple[int, ...]]) -> torch.Tensor:
+        """The ids of which any will do, by position, (E, m); -1 where there are fewer."""
+        most = max(1, *(len(ids) for ids in wanted))
+        return torch.tensor([ids + (-1,) * (most - len(ids)) for ids in wanted], device=self.device)
 
     @abstractmethod
     def token_grid(self, shape: tuple[int, int]) -> tuple[int, int]:
