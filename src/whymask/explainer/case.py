@@ -20,7 +20,7 @@ from whymask.images.imaging import ImageSource, Resize, viewable
 from whymask.images.masking import Fill, blend, compose, fill_name, stack
 from whymask.images.partition import Partition, Regions, partition
 from whymask.metrics.curves import Curves
-from whymask.models.base import Bound, Model, Response
+from whymask.models.base import Bound, Model, Response, named
 from whymask.models.batching import Batching, is_out_of_memory, single, too_large
 from whymask.models.memory import PeakMemory
 from whymask.results.base import Scene
@@ -196,8 +196,7 @@ class Case:
     def _prediction(self) -> str | None:
         """The model's own answer on the whole canvas; the probe that scored it has told."""
         (key,) = pack(np.ones((1, self.partition.n), dtype=bool))
-        top, labels = self.tops.get(key), getattr(self.model, "labels", None)
-        return None if top is None or labels is None else str(labels[top])
+        return named(self.model, self.tops.get(key))
 
     def provenance(self, recipe: Recipe, seed: int) -> dict[str, Any]:
         """Everything needed to get a result again."""

@@ -14,9 +14,9 @@ import torch
 from numpy.typing import NDArray
 
 from whymask.errors import WhymaskError
-from whymask.images.imaging import Preprocessed
-from whymask.models.base import Bound, Target
-from whymask.models.classifier import Geometry, PixelBound, is_number
+from whymask.images.imaging import Geometry, Preprocessed
+from whymask.models.base import Bound, Target, View
+from whymask.models.classifier import is_number
 from whymask.models.differentiable import Evidence
 from whymask.models.hf import from_checkpoint, model_from_checkpoint, normalisation, pixel_steps
 from whymask.models.packages import cache_folder, optional
@@ -68,15 +68,15 @@ class ClipZeroShot(TorchClassifier):
         matrix = cached_text_matrix(embed, list(classes), list(templates), fingerprint)
         self.texts = torch.from_numpy(matrix).to(self.device)  # (classes + free texts, D), rows of length 1
 
-    def bind(self, image: Any, *, target: int | str | None = None, **options: Any) -> PixelBound:
+    def settle(self, view: View, target: int | str | None, question: str | None) -> Bound:
         """As every classifier; any other text than a class name is a target too."""
         if isinstance(target, str) and not is_number(target):
             known = {label.lower() for label in self.labels}
             if target.strip().lower() not in known:
-                return replace(super().bind(image, target=0, **options), target=Target(-1, target.strip()))
+                return replace(super().settle(view, 0, question), target=Target.named(target.strip()))
         if len(self.labels) == 1:
             raise WhymaskError(f"the only class of {self.name} scores 1 on every image: pass more classes.")
-        return super().bind(image, target=target, **options)
+        return super().settle(view, target, question)
 
     def evidence(self, outputs: torch.Tensor, targets: Sequence[int]) -> Evidence:
         """Among the classes, and the image's own free text where the target is one, from image features."""
@@ -97,7 +97,7 @@ class ClipZeroShot(TorchClassifier):
     def wanted(self, bound: Bound) -> int:
         """The row of the text that is explained; a free one is embedded when it is first asked for."""
         text = bound.target.label
-        if bound.target.index >= 0:
+        if bound.target.numbered:
             return bound.target.index
         if text not in self._free:
             row = torch.from_numpy(_unit(self._embed([text]))).to(self.device)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -19,11 +19,9 @@ from numpy.typing import NDArray
 
 from whymask.arrays import Floats
 from whymask.errors import WhymaskError
-from whymask.images.imaging import Canvas, ImageSource, Resize, load_image
-from whymask.images.masking import Fill, fill_canvas
-from whymask.models.base import Bound, Response, Target
+from whymask.images.imaging import Canvas, ImageSource, Resize
+from whymask.models.base import Bound, GridModel, Response, View
 from whymask.models.batching import is_out_of_memory
-from whymask.models.classifier import Geometry
 from whymask.models.dialogue import FIRST, Answer, Dialogue, TokenTexts
 from whymask.models.differentiable import Differentiable, Evidence, ImageTokens, stretch
 from whymask.models.hf import from_checkpoint, model_from_checkpoint
@@ -46,15 +44,13 @@ class MllmBound(Bound):
         return torch.from_numpy(self.spread(labels)).to(self.inputs.device)
 
 
-class Mllm(ABC):
+class Mllm(GridModel):
     """A vision tower and a language model: one prefill scores a batch of masked images."""
 
     deterministic = True
     default_k = 10
     pays = 30_000  # masked images after which compiling would have paid (docs/performance.md)
-    large = True  # peak memory is worth a clean start of every explanation
 
-    geometry: Geometry
     cam_depth: float  # how far down the decoder, as a share, its image tokens are looked at by llava-cam
 
     def __init__(
@@ -104,60 +100,40 @@ class Mllm(ABC):
         """Position ids of a sequence whose image follows `before` tokens; None where they just count up."""
         return None
 
-    def bind(
-        self,
-        image: ImageSource,
-        *,
-        target: int | str | None = None,
-        question: str | None = None,
-        resize: Resize = "own",
-        fill: Fill = "black",
-    ) -> MllmBound:
-        """Put the image on the input grid and the question into the chat template.
+    def settle(self, view: View, target: int | str | None, question: str | None) -> MllmBound:
+        """Put the question into the chat template and the answer into tokens.
 
         Args:
-            image: a path, bytes, a PIL image or an array.
+            view: the image.
             target: an answer. By default the first token of the model's own. One word such as "Yes" that is a single
                 token stands for all its surface forms. A word of several tokens such as "42" is scored by the product
                 of their probabilities, each after those before it, a longer text by their mean, and a [[marked]] word
                 of a text by its own. A number is the id of a first token.
             question: what is asked.
-            resize: "own", the family's preprocessing, or "squash".
-            fill: what masked regions show.
         """
-        bound = self._place(image, question, target, resize, fill)
+        question = self.asked(question)
+        bound = self._first(view, question)
         if target is not None:
-            return bound
+            answer = self.dialogue.answer(target, question) if isinstance(target, str) else self.dialogue.token(target)
+            return replace(bound, target=answer.target, answer=answer)
         top = self.respond(bound.inputs[None], [bound]).top
         assert top is not None
         answer = self.dialogue.token(int(top[0]))
-        return replace(bound, target=Target(answer.index, answer.text), answer=answer, probes=1)
+        return replace(bound, target=answer.target, answer=answer, probes=1)
 
-    def _place(
-        self, image: ImageSource, question: str | None, target: int | str | None, resize: Resize, fill: Fill = "black"
-    ) -> MllmBound:
-        if question is None or not question.strip():
-            raise WhymaskError(f"{self.name} answers questions: pass a question such as 'Is there a cup?'.")
+    def _first(self, view: View, question: str) -> MllmBound:
+        """The image and the question, of whose answer the first token is asked for."""
         before, after = self.dialogue.prompt(question)
-        answer = FIRST
-        if target is not None:
-            answer = self.dialogue.answer(target, question) if isinstance(target, str) else self.dialogue.token(target)
-        picture = load_image(image)
-        canvas, box = self.geometry.place(picture, resize)
-        backdrop = fill_canvas(fill, canvas)
         return MllmBound(
-            image=picture,
-            canvas=canvas,
-            fill=backdrop,
-            box=box,
-            target=Target(answer.index, answer.text),
-            inputs=self.encode(canvas),
-            fill_inputs=self.encode(backdrop),
-            key=(canvas.shape, before),
+            **vars(view),
+            target=FIRST.target,
+            inputs=self.encode(view.canvas),
+            fill_inputs=self.encode(view.fill),
+            key=(view.canvas.shape, before),
             probes=0,
             before=before,
             after=after,
-            answer=answer,
+            answer=FIRST,
             spread=self.spread,
         )
 
@@ -258,7 +234,7 @@ class Mllm(ABC):
 
     def answer(self, image: ImageSource, question: str, *, tokens: int = 32, resize: Resize = "own") -> str:
         """The model's own answer to a question about the whole image."""
-        bound = self._place(image, question, None, resize)
+        bound = self._first(self.view(image, resize), self.asked(question))
         return self.generate(bound.inputs[None], [bound], tokens)[0]
 
     def compile(self) -> None:

@@ -13,10 +13,10 @@ import numpy as np
 import torch
 
 from whymask.errors import WhymaskError, unknown
-from whymask.images.imaging import Canvas, CentreCrop
+from whymask.images.imaging import Canvas, CentreCrop, Geometry
 from whymask.models.base import Bound, Response
 from whymask.models.batching import is_out_of_memory
-from whymask.models.classifier import Classifier, Geometry, check_scale, no_classes
+from whymask.models.classifier import Classifier, check_scale, no_classes
 from whymask.models.differentiable import Differentiable, Evidence, Softmax
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16, "fp64": torch.float64}

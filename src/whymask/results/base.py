@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from whymask.images.imaging import Box, Canvas
 from whymask.images.partition import Partition
-from whymask.models.base import SCORE, Target
+from whymask.models.base import Target
 from whymask.search.objective import Ledger
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class Explanation(ABC):
     def _answer(self) -> str:
         """What the model says, and what was asked about where that is something else."""
         scene, question = self.scene, self.provenance.get("question")
-        if scene.target.label == SCORE:
+        if scene.target.is_score:
             return f"The score of the whole image is {scene.full_score:.2f}."
         label = repr(scene.target.label)
         who = "The model" if question is None else f"Asked {question!r}, the model"
