@@ -9,7 +9,7 @@ import torch
 
 from whymask.baselines.backward import backward
 from whymask.errors import WhymaskError
-from whymask.models.differentiable import Differentiable, Tokens
+from whymask.models.differentiable import Differentiable, ImageTokens
 from whymask.search.limits import NonNegative
 
 NOISE = 25.5  # grey levels: a tenth of the range
@@ -46,7 +46,7 @@ def llava_cam(
 
 
 def at_tokens(
-    image: Differentiable, tokens: Tokens, layer: int, inputs: torch.Tensor
+    image: Differentiable, tokens: ImageTokens, layer: int, inputs: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Activations (B, T, D) of the image's tokens at a layer, and the gradients of the answer's logits there."""
     heard: list[torch.Tensor] = []

@@ -166,7 +166,7 @@ def repair(case: Case, rows: Bools) -> dict[str, Any]:
     whole = np.ones((1, case.partition.n), dtype=bool)
     top = case.tops.get(pack(whole)[0])
     word = yes_or_no(target.label) is not None and target.label.isalpha()
-    if top is None or (top == target.index if target.index >= 0 else not word):
+    if top is None or (top == target.index if target.numbered else not word):
         return {}
     ((given, right),) = replies(case, whole)
     if right:

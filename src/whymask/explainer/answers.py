@@ -10,7 +10,7 @@ from typing import Any
 
 from whymask.errors import WhymaskError
 from whymask.metrics.repair import Mistake
-from whymask.models.base import Bound
+from whymask.models.base import Bound, Generates, Model, named
 
 TOKENS = 8  # generated where the first token settles nothing
 
@@ -39,16 +39,18 @@ def mistake(answer: str, want: str) -> Mistake | None:
 
 
 def in_words(
-    model: Any, tops: Sequence[int | None], inputs: Callable[[list[int]], Any], bounds: Sequence[Bound]
+    model: Model, tops: Sequence[int | None], inputs: Callable[[list[int]], Any], bounds: Sequence[Bound]
 ) -> list[str]:
     """The answers that begin with these tokens (or are these classes).
 
     Those that are neither yes nor no are generated, from the inputs (m, ...) of their rows.
     """
-    if None in tops:
+    texts = [text for top in tops if (text := named(model, top)) is not None]
+    if len(texts) < len(tops):
         raise WhymaskError(f"{model.name} tells scores but not what it answers; use a model that runs here.")
-    texts = [str(model.labels[top]) for top in tops]
-    unsettled = [i for i, text in enumerate(texts) if not yes_or_no(text)] if hasattr(model, "generate") else []
+    if not isinstance(model, Generates):
+        return texts
+    unsettled = [i for i, text in enumerate(texts) if not yes_or_no(text)]
     for start in range(0, len(unsettled), model.batch_size):
         some = unsettled[start : start + model.batch_size]
         for i, text in zip(some, model.generate(inputs(some), [bounds[i] for i in some], TOKENS), strict=True):

@@ -7,6 +7,7 @@ import platform
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -20,7 +21,7 @@ from whymask.images.masking import Fill, blend, compose, fill_name, stack
 from whymask.images.partition import Partition, Regions, partition
 from whymask.methods import Recipe
 from whymask.metrics.curves import Curves
-from whymask.models.base import Bound, Model, Response
+from whymask.models.base import Bound, Model, Response, named
 from whymask.models.batching import Batching, is_out_of_memory, single, too_large
 from whymask.models.memory import PeakMemory
 from whymask.results.base import ExplainedImage
@@ -84,12 +85,7 @@ class Case:
 
     def differentiable(self) -> Differentiable:
         """The image for methods that use gradients, where its model can."""
-        from whymask.models.differentiable import forward_only
-
-        offer = getattr(self.model, "differentiable", None)
-        if offer is None:
-            raise forward_only(self.model.name)
-        image: Differentiable = offer(self.bound)
+        image = self._differentiable
 
         def read(inputs: Any) -> Any:
             if self.before_batch:
@@ -97,6 +93,14 @@ class Case:
             return image.read(inputs)
 
         return replace(image, read=read)
+
+    @cached_property
+    def _differentiable(self) -> Differentiable:
+        from whymask.models.differentiable import checked
+
+        if self.before_batch:
+            self.before_batch(2)
+        return checked(self.model, self.bound)
 
     def ask(self, rows: Bools, objective: Objective = SUFFICIENCY) -> tuple[Floats, int]:
         """Responses (sides, B) outside a search, and how many images had to be sent for them."""
@@ -192,8 +196,7 @@ class Case:
     def _prediction(self) -> str | None:
         """The model's own answer on the whole canvas; the probe that scored it has told."""
         (key,) = pack(np.ones((1, self.partition.n), dtype=bool))
-        top, labels = self.tops.get(key), getattr(self.model, "labels", None)
-        return None if top is None or labels is None else str(labels[top])
+        return named(self.model, self.tops.get(key))
 
     def provenance(self, recipe: Recipe, seed: int) -> dict[str, Any]:
         """Everything needed to get a result again."""

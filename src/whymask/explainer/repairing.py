@@ -94,7 +94,7 @@ def replies(case: Case, rows: Bools) -> list[tuple[str, bool]]:
     model, bound, target = case.model, case.bound, case.bound.target
     tops = [case.tops.get(key) for key in pack(rows)]
     texts = in_words(model, tops, lambda some: case.inputs(rows[some]), [bound] * len(rows))
-    if target.index >= 0:
+    if target.numbered:
         return [(text, top == target.index) for text, top in zip(texts, tops, strict=True)]
     return [(text, begins(text, target.label)) for text in texts]
 
