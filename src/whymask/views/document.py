@@ -13,12 +13,11 @@ from PIL import Image
 
 from whymask.images.imaging import Box, Canvas
 from whymask.images.partition import Partition
-from whymask.results.mask import EvidenceMask
-from whymask.results.ordering import Ordering
+from whymask.results import Explanation, Ordering
 from whymask.utils.text import all_displayed
 
 
-def document(explanations: Sequence[EvidenceMask | Ordering], names: Sequence[str]) -> dict[str, Any]:
+def document(explanations: Sequence[Explanation], names: Sequence[str]) -> dict[str, Any]:
     """Explanations with their names; explanations of one image on one partition share its pixels."""
     pictures: dict[str, dict[str, Any]] = {}
     entries = []

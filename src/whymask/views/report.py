@@ -10,13 +10,12 @@ from html import escape
 from importlib.resources import files
 from string import Template
 
-from whymask.results.mask import EvidenceMask
-from whymask.results.ordering import Ordering
+from whymask.results import Explanation
 from whymask.utils.text import displayed
 from whymask.views.document import document
 
 STATIC = files("whymask.views") / "static"
-VIEWER = ("scene.js", "curves.js", "parts.js", "viewer.js")
+VIEWER = ("image.js", "curves.js", "parts.js", "viewer.js")
 """The viewer's scripts, in the order they are loaded."""
 
 PAGE = Template("""\
@@ -42,7 +41,7 @@ VIEW = Template("""\
 <script>$script</script>""")
 
 
-def report(explanations: Sequence[EvidenceMask | Ordering], names: Sequence[str]) -> str:
+def report(explanations: Sequence[Explanation], names: Sequence[str]) -> str:
     """The explanations, a tab each, as one HTML page that fetches nothing (its own policy forbids it)."""
     boot = (
         "whymask.mount(document.getElementById('viewer'), JSON.parse(document.getElementById('document').textContent));"
