@@ -69,7 +69,7 @@ class EvidenceMask(Explanation):
 
     @property
     def share(self) -> float | None:
-        """Kept score over the score of the whole image."""
+        """The score of the mask over the score of the whole image."""
         return self.score / self.image.full_score if self.image.full_score else None
 
     def figure(self) -> Figure:
@@ -141,16 +141,14 @@ class EvidenceMask(Explanation):
         return remarks
 
     def __str__(self) -> str:
-        share = (
-            f" ({self.share:.0%} of the full score)" if self.share is not None and self.image.full_score >= 0.05 else ""
-        )
-        score = "scores" if len(self.regions) == 1 else "score"
+        share = "" if self.image.full_score < 0.05 else f" ({self.share:.0%} of the full score)"
+        verb = "scores" if len(self.regions) == 1 else "score"
         more = "".join(
             f" Another mask ({self._regions(other.regions)}) scores {other.score:.2f}." for other in self.alternatives
         )
         return (
             f"{self._answer()} {len(self.regions)} of {self.n} regions ({self._regions(self.regions)}), "
-            f"{self.area:.1%} of what the model sees, {score} {self.score:.2f} alone{share}; "
+            f"{self.area:.1%} of what the model sees, {verb} {self.score:.2f} alone{share}; "
             f"the rest of the image scores {self.removed_score:.2f}.{more} {self._end()}"
         )
 

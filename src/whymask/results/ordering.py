@@ -48,7 +48,7 @@ class Ordering(Explanation):
 
     @property
     def prefix(self) -> int:
-        """The prefix to show first: the shortest that keeps 80 % of the full score; without a replay, the initial mask."""
+        """The prefix to show first: that keeps 80 % of the full score, or the initial mask without a replay."""
         return self.curves.prefix() if self.curves else self.kept or min(8, self.n)
 
     @property

@@ -1,4 +1,4 @@
-"""A report: one HTML file that needs nothing else, with the same viewer as the served page."""
+"""A report: one self-contained HTML file with the same viewer as the served page."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ VIEW = Template("""\
 
 
 def report(explanations: Sequence[Explanation], names: Sequence[str]) -> str:
-    """The explanations, a tab each, as one HTML page that fetches nothing (its own policy forbids it)."""
+    """The explanations, one tab each, as one HTML page; its content security policy forbids every request."""
     boot = (
         "whymask.mount(document.getElementById('viewer'), JSON.parse(document.getElementById('document').textContent));"
     )
@@ -55,7 +55,7 @@ def report(explanations: Sequence[Explanation], names: Sequence[str]) -> str:
 
 
 def page(title: str, style: str, body: str, script: str = "") -> str:
-    """A whole page; its policy allows this style and, where there is one, this script of its body, and nothing else."""
+    """A page whose content security policy allows this style, the given script of its body, and nothing else."""
     policy = f"style-src {_digest(style)}" + (f"; script-src {_digest(script)}" if script else "")
     return PAGE.substitute(title=escape(title), policy=policy, style=style, body=body)
 
