@@ -11,6 +11,7 @@ from whymask.explainer.case import Case, batching, bind, responder
 from whymask.images.imaging import ImageSource, Resize
 from whymask.images.masking import Fill
 from whymask.images.partition import Regions
+from whymask.methods import METHOD, Recipe
 from whymask.metrics.curves import Curves
 from whymask.models.base import Model
 from whymask.models.registry import load
@@ -18,7 +19,6 @@ from whymask.results.mask import EvidenceMask
 from whymask.results.ordering import Ordering
 from whymask.search.driver import Progress, Search, drive
 from whymask.search.objective import Oracle
-from whymask.search.recipes import METHOD, Recipe
 
 
 def explain(

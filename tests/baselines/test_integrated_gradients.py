@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from whymask.baselines.integrated_gradients import contributions, integrated_gradients
-from whymask.search import Recipe
+from whymask.methods import Recipe
 
 from baselines.plain import every_pixel, linear, planted
 from search.functions import problem

@@ -6,11 +6,12 @@ from PIL import Image
 
 import whymask
 from whymask import Repair, WhymaskError
-from whymask.explainer.case import Case
-from whymask.explainer.repairing import replies
+from whymask.explainer.case import Case, prefixes
+from whymask.explainer.repairing import outcome, replies
+from whymask.methods import Recipe
+from whymask.metrics import RepairOutcome
 from whymask.models.base import Response
 from whymask.results.base import Explanation
-from whymask.search import Recipe
 from whymask.views.report import report
 
 from models.talker import BRIGHT, Talker
@@ -51,6 +52,17 @@ def test_a_repair_curve_costs_no_forward():
     assert model.forwards == before + 1  # the probability of the answer given, for the picture
     assert fixed.right == (True, True, True, False)
     assert model.generations == 0
+
+
+def test_what_repairs_with_how_little_removed():
+    """A mask repairs or not; of an ordering, the shortest and the longest prefix that repair are measured."""
+    case = Case.of(BRIGHT, Talker("Nothing"), target="No", question="?", regions="grid:2x2")
+    rows = prefixes([2, 0, 1, 3])
+    assert [ok for _, ok in replies(case, rows)] == [False, True, True, False]
+    assert outcome(case, rows) == RepairOutcome(True, removed=0.25, kept=0.5)
+    assert outcome(case, prefixes([3, 2, 1, 0])) == RepairOutcome(False, removed=1.0)
+    assert outcome(case, rows[1:2]) == RepairOutcome(True, kept=0.5)
+    assert outcome(case, rows[:1]) == RepairOutcome(False, kept=0.25)
 
 
 def test_generates_only_what_is_neither_yes_nor_no():

@@ -10,7 +10,7 @@ import torch
 import whymask
 from whymask import WhymaskError
 from whymask.explainer.case import Case
-from whymask.search import METHODS, Recipe
+from whymask.methods import Recipe
 
 from models.tiny import lit
 
@@ -65,7 +65,7 @@ def explained(net, method="trace", image=None, target=None, **more):
     if method == "gradient":
         pytest.importorskip("captum", reason="captum is not installed: whymask[gradients]")
     model = whymask.wrap(net, size=16, crop=1.0)
-    params = {key: value for key, value in FEW.items() if key in METHODS[method].parameters} | more
+    params = {key: value for key, value in FEW.items() if key in Recipe(method).method.parameters} | more
     image = lit(1, size=16) if image is None else image
     return whymask.explain(image, model, method=method, regions="grid:4x4", target=target, params=params)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from whymask.errors import WhymaskError, unknown, whole
+from whymask.models.base import Target
 
 MARKED = re.compile(r"\[\[(.+?)\]\]")
 
@@ -23,7 +24,12 @@ class Answer:
     wanted: tuple[tuple[int, ...], ...]  # by position of the answer, the ids of which any will do
     forced: tuple[int, ...] = ()  # ids fed after the prompt (teacher forcing), one fewer than positions
     mean: bool = False  # over the tokens of a text
-    index: int = -1  # the token itself, where it is one
+    token: int | None = None  # where it is this very token
+
+    @property
+    def target(self) -> Target:
+        """The answer as a target."""
+        return Target.named(self.text) if self.token is None else Target(self.token, self.text)
 
     @property
     def scored(self) -> int:
@@ -69,7 +75,7 @@ class Dialogue:
         """An answer that begins with this very token."""
         if whole("a target that is no text", index, 0) >= len(self.tokenizer):
             raise WhymaskError(f"token {index} is outside the vocabulary 0 ... {len(self.tokenizer) - 1}.")
-        return Answer(self.read([index]), ((index,),), index=index)
+        return Answer(self.read([index]), ((index,),), token=index)
 
     def answer(self, text: str, question: str) -> Answer:
         """What a user means by an answer to this question.

@@ -16,7 +16,7 @@ from PIL import Image
 from whymask.arrays import Bools, Floats
 from whymask.images.imaging import Box, Canvas
 from whymask.images.partition import Partition
-from whymask.models.base import SCORE, Target
+from whymask.models.base import Target
 from whymask.results.plotting import save_figure, show_figure
 from whymask.results.storage import SCHEMA, Arrays, Header, check, read, write
 from whymask.search.objective import Ledger
@@ -166,7 +166,7 @@ class Explanation(ABC):
     def _answer(self) -> str:
         """The model's answer, and the explained one where that is another."""
         image, question = self.image, self.provenance.get("question")
-        if image.target.label == SCORE:
+        if image.target.is_score:
             return f"The score of the whole image is {image.full_score:.2f}."
         label = repr(image.target.label)
         who = "The model" if question is None else f"Asked {question!r}, the model"

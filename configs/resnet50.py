@@ -1,15 +1,11 @@
-"""A real ImageNet ResNet-50 as a user's own torch module: the Keras v1 weights, loaded and explained.
+"""A ResNet-50 with the Keras v1 weights of ImageNet, as a torch module of one's own: the model of small/resnet50.toml.
 
 Its quirks: convolutions have biases, a block's stride sits in its first 1 x 1 convolution, batch-norm eps is 1e-3 and
-the input is BGR in 0 ... 255 minus a mean.
-Run: python benchmarks/resnet50.py [--weights FILE] [--photos FOLDER]
+the input is BGR in 0 ... 255 minus a mean. The weights are a safetensors file with the parameter names of torchvision.
 """
 
-import argparse
-import sys
 from pathlib import Path
 
-import torch
 from safetensors.torch import load_file
 from torch import nn
 
@@ -69,23 +65,3 @@ def load(weights: Path, **options):
     labels = whymask.load("efficientnet-lite0").labels
     mean = (123.68, 116.779, 103.939)
     return whymask.wrap(network, size=224, mean=mean, std=(1, 1, 1), crop=0.875, labels=labels, **options)
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    data = Path("../shared/data")
-    parser.add_argument("--weights", type=Path, default=data / "weights" / "resnet50_keras_imagenet_fp16.safetensors")
-    parser.add_argument("--photos", type=Path, default=data / "imagenet")
-    parser.add_argument("--count", type=int, default=20)
-    options = parser.parse_args()
-    if not options.weights.is_file() or not options.photos.is_dir():
-        print("skipped: the weights or the photos are not here.")
-        sys.exit()
-    model = load(options.weights)
-    files = sorted(options.photos.glob("n*.jpg"))
-    step = max(1, len(files) // options.count)
-    chosen = list(enumerate(files))[::step][: options.count]
-    with torch.inference_mode():
-        right = [model.bind(file).target.index == 2 * i for i, file in chosen]
-    print(f"top-1 on {len(right)} photos: {sum(right) / len(right):.2f}")
-    print(whymask.explain(chosen[0][1], model))
