@@ -246,7 +246,7 @@ def test_repair_columns_are_those_of_the_metrics(tmp_path):
     head, greedy, trace = ([cell.strip() for cell in text[i].strip("|").split("|")] for i in (2, 4, 5))
     start = head.index("**Repair Rate**")
     assert head[start + 1 :] == ["false yes", "false no", "failed", "AMCR", "CSR@10", "MEC", "s", "forwards/s"]
-    assert greedy[start + 1 : start + 3] == ["1.000 [1.000, 1.000] of 1", "0.667 [0.000, 1.000] of 3"]
+    assert greedy[start + 1 : start + 3] == ["1.000 [0.207, 1.000] of 1", "0.667 [0.208, 0.939] of 3"]
     assert greedy[start + 3].startswith("1 [")
-    assert trace[start : start + 2] == ["**1.000 [1.000, 1.000]**", "1.000 [1.000, 1.000] of 1"]
+    assert trace[start : start + 2] == ["**1.000 [0.510, 1.000]**", "1.000 [0.207, 1.000] of 1"]
     assert trace[start + 4 : start + 6] == ["—", "—"]
