@@ -66,7 +66,7 @@ class Source(Protocol):
     """
 
     name: ClassVar[str]  # of the table
-    makes: ClassVar[Mapping[str, str]]  # the splits, each with its emphasis: "ins", "high" or "repair"
+    makes: ClassVar[Mapping[str, str]]  # the splits, each with its emphasis: "ins", "high", "repair" or "score"
     optional: ClassVar[Collection[str]] = ()  # those of them that are made only if [splits] names them
 
     def read(self, place: Place) -> list[Sample]:

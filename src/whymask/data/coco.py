@@ -42,8 +42,9 @@ def object_masks(folder: str | Path) -> Iterator[tuple[Path, Bools]]:
     """The photos of a COCO-annotated folder that show objects, each with the mask (H, W) of all of them."""
     root = Path(folder)
     found = _instances(root, lambda annotation, _: _outlines(annotation["segmentation"]))
-    for photo, shapes in _polygons(root) if found is None else _located(found, root):
-        if shapes:
+    for name, shapes in (_polygons(root) if found is None else found).items():
+        photo = next((place / name for place in (root / "images", root) if isfile(place / name)), None)
+        if photo is not None and shapes:
             yield photo, _drawn(shapes, _size(photo))
 
 
@@ -69,24 +70,18 @@ def _texts(folder: Path) -> Iterator[tuple[Path, Path]]:
     return ((photos[file.stem], file) for file in sorted(folder.glob("*.txt")) if file.stem in photos)
 
 
-def _located(found: dict[str, list[Any]], root: Path) -> Iterator[tuple[Path, list[Any]]]:
-    """Those of the files that are there."""
-    for name, shapes in found.items():
-        photo = next((folder / name for folder in (root / "images", root) if isfile(folder / name)), None)
-        if photo is not None:
-            yield photo, shapes
-
-
-def _polygons(root: Path) -> Iterator[tuple[Path, list[Any]]]:
+def _polygons(root: Path) -> dict[str, list[Any]]:
     if not (root / "polygons").is_dir():
         raise WhymaskError(f"{root} has neither instances_*.json nor polygons/: no outlines of objects.")
+    found = {}
     for photo, file in _texts(root / "polygons"):
         size = np.array(_size(photo))
         try:
             lines = [np.array(line.split()[1:], dtype=float) for line in file.read_text().splitlines()]
-            yield photo, [(line.reshape(-1, 2) * size).ravel().tolist() for line in lines if len(line)]
+            found[photo.name] = [(line.reshape(-1, 2) * size).ravel().tolist() for line in lines if len(line)]
         except ValueError:
             raise WhymaskError(f"{file} must hold lines of a class and pairs x y.") from None
+    return found
 
 
 def _outlines(segmentation: Any) -> list[Any]:

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from PIL import Image
 
 from whymask.data.base import Place, Source
 from whymask.data.manifest import Sample, told_apart
 from whymask.errors import WhymaskError
 from whymask.images.imaging import Resize, load_image
 from whymask.images.masking import stack
-from whymask.models.base import Model
+from whymask.models.base import Bound, Model
 from whymask.models.packages import optional
 from whymask.search.limits import NonNegative
 
@@ -79,24 +78,26 @@ class Photos(Source):
         }
 
     def _answers(
-        self, samples: Sequence[Sample], model: Model, resize: Resize, unread: list[WhymaskError]
+        self, samples: list[Sample], model: Model, resize: Resize, unread: list[WhymaskError]
     ) -> list[tuple[int, int]]:
         """(number of the sample, the model's answer), as far as needed; `unread` takes what could not be read."""
         order = iter(np.random.default_rng(self.seed).permutation(len(samples)).tolist())
         answers: list[tuple[int, int]] = []
-        right = mistaken = 0
-        while (right < self.correct or mistaken < self.wrong) and (some := list(islice(order, model.batch_size))):
-            photos: dict[int, Image.Image] = {}
+        right = 0
+        while (right < self.correct or len(answers) - right < self.wrong) and (
+            some := list(islice(order, model.batch_size))
+        ):
+            bounds: dict[int, Bound] = {}
             for i in some:
                 try:
-                    photos[i] = load_image(samples[i].image)
+                    photo = load_image(samples[i].image)
                 except WhymaskError as error:
                     unread.append(error)
-            targets = [samples[i].target for i in photos]
-            for i, answer in zip(photos, _predict([*photos.values()], targets, model, resize), strict=True):
+                else:
+                    bounds[i] = model.bind(photo, target=samples[i].target, resize=resize)
+            for i, answer in zip(bounds, _predict([*bounds.values()], model), strict=True):
                 answers.append((i, answer))
                 right += answer == samples[i].target
-                mistaken += answer != samples[i].target
         return answers
 
 
@@ -171,11 +172,10 @@ def _listed(file: Path) -> Iterator[Sample]:
         yield Sample(Path(photo).with_suffix("").as_posix(), str(file.parent / photo), truth)
 
 
-def _predict(photos: list[Image.Image], targets: list[Any], model: Model, resize: Resize) -> list[int]:
+def _predict(bounds: list[Bound], model: Model) -> list[int]:
     """The classes (B,) a model prefers, in one batch."""
-    if not photos:
+    if not bounds:
         return []
-    bounds = [model.bind(photo, target=target, resize=resize) for photo, target in zip(photos, targets, strict=True)]
     top = model.respond(stack([bound.inputs[None] for bound in bounds]), bounds).top
     if top is None:
         raise WhymaskError(f"{model.name} does not name its answers, so there are no right and wrong ones.")
