@@ -44,7 +44,7 @@ _HOME = {
     "wrap": "whymask.models.registry",
     "Curves": "whymask.metrics.curves",
     "EvidenceMask": "whymask.results.mask",
-    "METHOD": "whymask.search.recipes",
+    "METHOD": "whymask.methods",
     "Ordering": "whymask.results.ordering",
 }
 

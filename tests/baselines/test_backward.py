@@ -7,12 +7,13 @@ import torch
 import whymask
 from whymask import WhymaskError
 from whymask.baselines.backward import saving
+from whymask.methods import Recipe, run
 from whymask.models import MODELS
 from whymask.results.ordering import Ordering
-from whymask.search import METHODS, Recipe, run
 
 from baselines.plain import every_pixel
 from models.tiny import lit
+from search.functions import METHODS
 
 BACKWARD = [name for name, method in METHODS.items() if method.needs == "gradients"]
 

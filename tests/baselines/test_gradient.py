@@ -5,7 +5,7 @@ import torch
 import whymask
 from whymask import WhymaskError
 from whymask.baselines import captum
-from whymask.search import Recipe
+from whymask.methods import Recipe
 
 from baselines.plain import every_pixel, linear
 

@@ -39,6 +39,10 @@ def test_p_is_exact_where_all_flips_can_be_counted():
     assert p_values(np.array([[1.0], [2.0], [3.0], [4.0]]))[0] == pytest.approx(2 / 16, abs=0.015)
 
 
+def test_the_smallest_p_says_how_many_flips_were_drawn():
+    assert p_values(np.ones((64, 1)))[0] == 1 / 5001  # none of 5,000 is as extreme, and what was seen counts
+
+
 @pytest.mark.parametrize(("share", "count"), [(0.8, 10), (0, 7), (1, 30), (0.5, 1), (0.37, 400)])
 def test_wilson_solves_its_equation(share, count):
     """Its ends are where the share seen is 1.96 standard errors away: (share - p)^2 = z^2 p (1 - p) / count."""

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from whymask.explainer.case import Case, batching, responder
-from whymask.search import Recipe, Search, drive
+from whymask.methods import Recipe
+from whymask.search import Search, drive
 from whymask.search.objective import Oracle
 
 from models.tiny import lit, quadrants
@@ -106,16 +107,16 @@ def test_before_batch_ends_a_method_that_goes_backward_too(method):
     hook = model.module.register_forward_hook(lambda *_: ran.append(1))
     asked = []
 
-    def stop_at_the_second(_):
+    def stop_at_the_third(_):
         asked.append(len(ran))
-        if len(asked) == 2:
+        if len(asked) == 3:
             raise KeyError("stopped")
 
-    case.before_batch = stop_at_the_second
+    case.before_batch = stop_at_the_third
     try:
         with pytest.raises(KeyError, match="stopped"):
             case.search(Recipe(method))
     finally:
         hook.remove()
-    assert asked == [0, 1]
-    assert len(ran) == 1
+    assert asked == [0, 2, 3]  # before both scores are compared, and before each batch of the method
+    assert len(ran) == 3

@@ -15,8 +15,9 @@ from whymask.data.objects import overlap
 from whymask.explainer.answers import mistake, yes_or_no
 from whymask.explainer.case import Case, bind, prefixes, responder
 from whymask.explainer.repairing import outcome, replies
+from whymask.methods import Recipe
 from whymask.models.memory import PeakMemory
-from whymask.search import Recipe, Search, drive
+from whymask.search import Search, drive
 from whymask.search.driver import Piece, SearchResult
 from whymask.search.objective import Oracle, pack
 from whymask.search.protocol import completed
@@ -165,7 +166,7 @@ def repair(case: Case, rows: Bools) -> dict[str, Any]:
     whole = np.ones((1, case.partition.n), dtype=bool)
     top = case.tops.get(pack(whole)[0])
     word = yes_or_no(target.label) is not None and target.label.isalpha()
-    if top is None or (top == target.index if target.index >= 0 else not word):
+    if top is None or (top == target.index if target.numbered else not word):
         return {}
     ((given, right),) = replies(case, whole)
     if right:

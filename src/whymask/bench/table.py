@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whymask.arrays import Floats
-from whymask.bench.records import Record, Row, Store, digest
+from whymask.bench.records import Record, Row, Store
 from whymask.bench.stats import intervals, p_values, wilson
 from whymask.errors import WhymaskError, unknown
 from whymask.metrics.repair import small
+from whymask.utils.digest import digest
 
 
 @dataclass(frozen=True)

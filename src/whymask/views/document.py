@@ -23,11 +23,11 @@ def document(explanations: Sequence[EvidenceMask | Ordering], names: Sequence[st
     pictures: dict[str, dict[str, Any]] = {}
     entries = []
     for name, explanation in zip(names, explanations, strict=True):
-        scene = explanation.scene
-        parts = (scene.photo.tobytes(), scene.canvas.tobytes(), scene.fill.tobytes(), scene.partition.labels.tobytes())
+        image = explanation.image
+        parts = (image.photo.tobytes(), image.canvas.tobytes(), image.fill.tobytes(), image.partition.labels.tobytes())
         key = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:12]
         if key not in pictures:
-            pictures[key] = picture(scene.photo, scene.canvas, scene.fill, scene.box, scene.partition)
+            pictures[key] = picture(image.photo, image.canvas, image.fill, image.box, image.partition)
         entry = {"name": name, "picture": key, "remarks": explanation.remarks, **explanation.as_dict()}
         if isinstance(explanation, Ordering):
             entry["prefix"] = explanation.prefix
