@@ -146,8 +146,9 @@ class EvidenceMask(Explanation):
         more = "".join(
             f" Another mask ({self._regions(other.regions)}) scores {other.score:.2f}." for other in self.alternatives
         )
+        which = f" ({self._regions(self.regions)})" if self.regions else ""
         return (
-            f"{self._answer()} {len(self.regions)} of {self.n} regions ({self._regions(self.regions)}), "
+            f"{self._answer()} {len(self.regions)} of {self.n} regions{which}, "
             f"{self.area:.1%} of what the model sees, {verb} {self.score:.2f} alone{share}; "
             f"the rest of the image scores {self.removed_score:.2f}.{more} {self._end()}"
         )
