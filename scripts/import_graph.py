@@ -49,13 +49,13 @@ def _package(module: str) -> str:
 
 
 def _imported(name: str, tree: ast.AST, known: dict[str, Path]) -> set[str]:
-    found = {module for node in ast.walk(tree) for module in _named(node) if module in known}
+    found = {module for node in ast.walk(tree) for module in _named(node, known) if module in known}
     parents = {module.rpartition(".")[0] for module in found}
     own = {name[:i] for i, letter in enumerate(name) if letter == "."}
     return (found | (parents - own - {"", "whymask"})) - {name}
 
 
-def _named(node: ast.AST) -> Iterator[str]:
+def _named(node: ast.AST, known: dict[str, Path]) -> Iterator[str]:
     """Everything in a statement or an expression that may be a module."""
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
@@ -64,7 +64,9 @@ def _named(node: ast.AST) -> Iterator[str]:
         yield from (f"{node.module}.{alias.name}" for alias in node.names)
         yield node.module
     elif isinstance(node, ast.Constant) and isinstance(node.value, str) and "." in node.value:
-        yield node.value.partition(":")[0]
+        named = node.value.partition(":")[0]
+        if named in known and known[named].name != "__init__.py":  # "whymask.models" is a group of entry points
+            yield named
 
 
 def _reachable(start: str, graph: Graph) -> set[str]:

@@ -255,16 +255,16 @@ def test_evidence_of_a_given_label_map_and_another_target():
 
 def test_prints_what_matters():
     evidence = explain(method="trace", params={"rounds": 10})
-    assert f"keep {evidence.score:.2f}, {evidence.share:.0%} of it" in str(evidence)
-    assert f"everything else scores {evidence.removed_score:.2f}" in str(evidence)
+    assert f"score {evidence.score:.2f} alone ({evidence.share:.0%} of the full score)" in str(evidence)
+    assert f"the rest of the image scores {evidence.removed_score:.2f}" in str(evidence)
     asked = str(explain(target="se"))
-    assert asked.startswith("The model says 'top left'; explained is 'bottom right': it scores")
+    assert asked.startswith("The model says 'top left'; 'bottom right' scores")
     for words in (
         "The model says 'top left', which scores",
         "4 of 16 regions (0, 1, 4, 5)",
         "25.0%",
         "forwards",
-        "to probe in",
+        "to probe; ",
     ):
         assert words in str(evidence)
     assert "most important first" in str(explain(method="greedy", k=None))

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from whymask.api import explain, explain_many, replay
     from whymask.explainer.repairing import repair
     from whymask.metrics.curves import Curves
-    from whymask.models.registry import load, wrap
+    from whymask.models.own import wrap
+    from whymask.models.registry import load
     from whymask.results.mask import EvidenceMask
     from whymask.results.ordering import Ordering
     from whymask.results.repair import Repair
@@ -41,7 +42,7 @@ _HOME = {
     "explain_many": "whymask.api",
     "replay": "whymask.api",
     "load": "whymask.models.registry",
-    "wrap": "whymask.models.registry",
+    "wrap": "whymask.models.own",
     "Curves": "whymask.metrics.curves",
     "EvidenceMask": "whymask.results.mask",
     "METHOD": "whymask.methods",

@@ -103,7 +103,7 @@ def test_evidence_for_the_given_answer_is_judged_by_the_wanted_one(tmp_path):
         own = whymask.explain(tmp_path / f"{sample}.png", model, **alone)
         stopped = whymask.explain(tmp_path / f"{sample}.png", model, budget=5, **alone)
         record, ours = found["given", sample], found["discs+swap", sample]
-        assert own.scene.target.label == "bright"
+        assert own.image.target.label == "bright"
         assert sorted(record["mask"]) == sorted(own.regions)
         assert record["mec"] == own.ledger.mec
         assert record["label"] == ours["label"] == "dark"
@@ -128,7 +128,7 @@ def test_the_smallest_mask_records_whether_it_is_enough(place):
     ("change", "told"),
     [
         ({"fills": ["blrr"]}, "unknown fill 'blrr'; did you mean 'blur'?"),
-        ({"fills": "blur"}, "fills in the configuration must be a list of texts."),
+        ({"fills": "blur"}, "fills in the configuration must be a list of values."),
         (
             {"methods": [{"method": "greedy", "budgets": [5]}]},
             "'greedy' has budgets, but greedy does not return a mask.",

@@ -11,9 +11,8 @@ import whymask
 from whymask.bench import worker
 from whymask.bench.config import MethodSpec, ModelSpec, SplitSpec, config
 from whymask.bench.runner import run
-from whymask.search import Recipe
 
-from bench.test_measure import shade, wrong
+from bench.test_measurement import shade, wrong
 
 RESULTS = Path(__file__).parents[2] / "results"
 
@@ -79,7 +78,7 @@ def test_published_rows_keep_their_hash(packed, monkeypatch):
         given |= {name: settings[name] for name in ("budget", "batch_size") if settings[name] is not None}
         made = config({"models": ["x"], "methods": ["greedy"], "splits": {"x": {"manifest": "x"}}, **given})
         split = SplitSpec(stored["split"], "ins")
-        method = MethodSpec(stored["method"], Recipe(settings["method"], settings["parameters"]), (0,))
+        method = MethodSpec(settings["method"], stored["method"], settings["parameters"])
         made = replace(made, models=(spec,), splits=(split,), methods=(method,))
         one = worker.Worker(made, spec, lambda _, fake=fake: fake)
         assert one._row(split, method, method.recipe).hash == file.stem

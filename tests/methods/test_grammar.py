@@ -68,7 +68,7 @@ def test_parameter_names_belong_to_one_stage():
 
 def test_the_listed_methods_are_masks_then_orderings():
     names = [method.name for method in methods()]
-    assert len(names) == len(set(names)) == 89
+    assert len(names) == len(set(names)) == 90
     assert names[:6] == ["trace", "trace+order", "trace+swap", "trace+swap+order", "trace+swap+others", "copair"]
     assert names[-15:-13] == ["trace-seed", "eagle-efficient"]
     returns = [method.returns for method in methods()]

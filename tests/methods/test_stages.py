@@ -119,7 +119,7 @@ def test_registered_stages_are_listed(registered):
     ends += [f"{swap}+{end}" for swap in ("", "+swap") for end in ("greedy", "phasewin", "lean")]
     assert {name for name in names if name.startswith("top-singles")} == {f"top-singles{end}" for end in ends}
     assert "beam" in names
-    assert len(names) == 89 + 11 + 1
+    assert len(names) == 90 + 11 + 1
     printed = CliRunner().invoke(app, ["methods"]).stdout
     own, _ = printed.split("\nBaselines:\n")
     assert "beam                 ordering  the best of several greedy orderings at once\n" in own

@@ -184,8 +184,8 @@ def test_nothing_is_wider_than_the_screen(opened, results, width):
 
 def test_a_map_that_tells_nothing_is_told(opened, results):
     flat = replace(results[0], map=np.zeros((32, 32)))
-    assert "it tells nothing" in opened(flat).locator(".wm-head p").inner_text()
-    assert "it tells nothing" not in opened(results[0]).locator(".wm-head p").inner_text()
+    assert "it does not rank" in opened(flat).locator(".wm-head p").inner_text()
+    assert "it does not rank" not in opened(results[0]).locator(".wm-head p").inner_text()
 
 
 def test_other_masks_are_a_click_away(opened):
@@ -200,7 +200,7 @@ def test_other_masks_are_a_click_away(opened):
     assert (first.get_attribute("aria-pressed"), second.get_attribute("aria-pressed")) == ("false", "true")
     assert scores(tab) == [f"{other.score:.2f}", f"{other.removed_score:.2f}"]
     np.testing.assert_array_equal(shown(tab, 0), np.where(other.mask[..., None], other.image.canvas, other.image.fill))
-    assert f"keep {other.score:.2f}" in tab.locator(".wm-head").inner_text()
+    assert f"score {other.score:.2f} alone" in tab.locator(".wm-head").inner_text()
     tab.get_by_text("Regions of the masks").click()
     rows = tab.locator("details[open] tbody tr")
     rows.first.wait_for()
@@ -228,7 +228,7 @@ def test_the_smallest_mask_shows_its_goal_and_the_other_sizes(opened):
     assert (goal - zero) / (one - zero) == pytest.approx(found.goal, abs=1e-3)
     chosen = float(plot.locator(".wm-chosen").get_attribute("cx"))
     assert chosen == pytest.approx(x[list(found.frontier).index(len(found.regions))])
-    assert "No smaller mask was found that is enough." in tab.locator(".wm-head").inner_text()
+    assert "No smaller mask was found that is sufficient." in tab.locator(".wm-head").inner_text()
 
 
 def test_the_question_stands_above_its_answer(opened, results):

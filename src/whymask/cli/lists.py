@@ -18,9 +18,9 @@ Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on s
 @lists.command()
 def models(as_json: Json = False) -> None:
     """List the models that can be named, and whether what they need is installed."""
-    from whymask.models import FAMILIES, MODELS
+    from whymask.models import FAMILIES
 
-    entries = [*MODELS.values(), *FAMILIES.values()]
+    entries = FAMILIES.values()
     if as_json:
         rows = [{"name": m.name, "summary": m.summary, "needs": m.needs, "installed": m.installed} for m in entries]
         print(json.dumps({"models": rows}, indent=2))

@@ -120,20 +120,11 @@ class Model(Protocol):
         """Score masked inputs (B, ...), row i by the target of bounds[i]."""
 
 
-class Labels(Protocol):
-    """Names by number."""
-
-    def __getitem__(self, index: int, /) -> str:
-        """The name of answer `index`."""
-
-
 @runtime_checkable
 class Answers(Protocol):
     """A model that has names for its answers."""
 
-    @property
-    def labels(self) -> Labels:
-        """The names of what `Response.top` numbers."""
+    labels: Any  # names by number, as `Response.top` has it
 
 
 @runtime_checkable

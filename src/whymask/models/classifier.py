@@ -46,6 +46,14 @@ def no_classes(name: str, reason: str) -> WhymaskError:
     )
 
 
+def labelled(name: str, classes: int, labels: Sequence[str] | None) -> list[str]:
+    """The names of a model's classes; by default their numbers."""
+    found = [str(i) for i in range(classes)] if labels is None else list(labels)
+    if len(found) != classes:
+        raise WhymaskError(f"{name} has {classes} classes, but {len(found)} labels were given.")
+    return found
+
+
 def check_scale(mean: Sequence[float], std: Sequence[float]) -> None:
     """Raise an error where mean and std are meant for values 0 ... 1; raw pixels (mean 0, std 1) are fine."""
     means, stds = np.abs(mean), np.abs(std)

@@ -44,24 +44,10 @@ class ClipZeroShot(TorchClassifier):
         classes: Sequence[str],
         templates: Sequence[str],
         *,
-        mean: Sequence[float],
-        std: Sequence[float],
-        name: str,
         fingerprint: str,
-        device: str = "cpu",
-        dtype: str = "fp32",
+        **options: Any,
     ) -> None:
-        super().__init__(
-            encoder,
-            geometry,
-            classes,
-            mean=mean,
-            std=std,
-            name=name,
-            fingerprint=fingerprint,
-            device=device,
-            dtype=dtype,
-        )
+        super().__init__(encoder, geometry, classes, fingerprint=fingerprint, **options)
         self.scale = scale
         self._embed = embed
         self._free: dict[str, int] = {}

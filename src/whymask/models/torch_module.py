@@ -16,7 +16,7 @@ from whymask.errors import WhymaskError, unknown
 from whymask.images.imaging import Canvas, CentreCrop, Geometry
 from whymask.models.base import Bound, Response
 from whymask.models.batching import is_out_of_memory
-from whymask.models.classifier import Classifier, check_scale, no_classes
+from whymask.models.classifier import Classifier, check_scale, labelled, no_classes
 from whymask.models.differentiable import Differentiable, Evidence, Softmax
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16, "fp64": torch.float64}
@@ -267,7 +267,5 @@ def wrap_module(
     classes = model.logits(model.encode(np.zeros((size, size, 3), dtype=np.uint8))[None]).shape[1]
     if classes == 1:
         raise no_classes(name, "returns a single logit")
-    model.labels = [str(i) for i in range(classes)] if labels is None else list(labels)
-    if len(model.labels) != classes:
-        raise WhymaskError(f"{name} has {classes} classes, but {len(model.labels)} labels were given.")
+    model.labels = labelled(name, classes, labels)
     return model

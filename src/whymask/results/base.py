@@ -1,4 +1,4 @@
-"""The common part of masks, orderings and repairs."""
+"""What all results share: the explained image, what the search cost, how it can be repeated."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ class ExplainedImage:
 
 @dataclass(frozen=True, eq=False)
 class Explanation(ABC):
-    """Common part of masks and orderings."""
+    """The common part of masks, orderings and repairs."""
 
     image: ExplainedImage
     ledger: Ledger
-    provenance: Mapping[str, Any]  # method, parameters, seed, model, partition, versions: how to get this again
+    provenance: Mapping[str, Any]  # what is needed to repeat it: method, parameters, seed, model, partition, versions
     complete: bool  # False when the budget ended the search
 
     kind: ClassVar[str]
@@ -86,20 +86,20 @@ class Explanation(ABC):
         return self.image.partition.n
 
     def names(self, regions: Sequence[int]) -> list[int]:
-        """The regions by the numbers of the user's own label map, where there is one."""
+        """The numbers these regions have in the user's own label map, where one was given."""
         values = self.image.partition.values
         return list(regions) if values is None else [values[region] for region in regions]
 
     @abstractmethod
     def figure(self) -> Figure:
-        """The picture of this result."""
+        """A figure of this result."""
 
     def savefig(self, path: str | PathLike[str]) -> Path:
-        """Write the picture of this result: .png, .pdf or .svg."""
+        """Write the figure of this result: .png, .pdf or .svg."""
         return save_figure(self.figure(), Path(path))
 
     def show(self) -> None:
-        """Show the picture of this result: below the cell of a notebook, elsewhere in the system's image viewer."""
+        """Show the figure of this result: in the output of a notebook cell, elsewhere in the system's image viewer."""
         show_figure(self.figure())
 
     def save(self, path: str | PathLike[str], mode: int = 0o666) -> Path:
@@ -159,12 +159,12 @@ class Explanation(ABC):
 
     @property
     def remarks(self) -> list[str]:
-        """Sentences about what was found, besides its numbers."""
+        """Sentences about the result, besides its numbers."""
         early = "ended the search early" if self.ledger.mec else "was too small for the search to begin"
         return [] if self.complete else [f"The budget {early}."]
 
     def _answer(self) -> str:
-        """What the model says, and what was asked about where that is something else."""
+        """The model's answer, and the explained one where that is another."""
         image, question = self.image, self.provenance.get("question")
         if image.target.is_score:
             return f"The score of the whole image is {image.full_score:.2f}."
@@ -172,15 +172,15 @@ class Explanation(ABC):
         who = "The model" if question is None else f"Asked {question!r}, the model"
         if image.prediction == image.target.label:
             return f"{who} says {label}, which scores {image.full_score:.2f} on the whole image."
-        says = "" if image.prediction is None else f"{who} says {image.prediction!r}; explained is "
-        return f"{says}{label}: it scores {image.full_score:.2f} on the whole image."
+        says = "" if image.prediction is None else f"{who} says {image.prediction!r}; "
+        return f"{says}{label} scores {image.full_score:.2f} on the whole image."
 
     def _end(self) -> str:
-        """What else was found, and what it took."""
+        """The remarks, and what the search cost."""
         seconds = self.provenance.get("seconds")
-        time = "" if seconds is None else f" in {seconds:.1f} s"
-        backward = "backward passes and " if self.provenance.get("needs") == "gradients" else ""
-        return " ".join([*self.remarks, f"It took {backward}{self.ledger}{time}."])
+        time = "" if seconds is None else f"; {seconds:.1f} s"
+        gradients = "gradients; " if self.provenance.get("needs") == "gradients" else ""
+        return " ".join([*self.remarks, f"Cost: {gradients}{self.ledger}{time}."])
 
 
 def _build(header: Header, arrays: Arrays) -> Explanation:
@@ -190,5 +190,5 @@ def _build(header: Header, arrays: Arrays) -> Explanation:
         header["initial_mask"] = header.pop("seed_regions")
     check(header, arrays, kind._check)
     found = kind(**kind._fields(header, arrays))
-    json.dumps([str(found), found.as_dict()], allow_nan=False)  # what does not fit together fails here
+    json.dumps([str(found), found.as_dict()], allow_nan=False)  # raises an error where values have wrong types
     return found

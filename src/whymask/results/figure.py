@@ -1,4 +1,4 @@
-"""The figure of one result: what was kept, what the model scores then, and how the score moves."""
+"""The figure of one result: the evidence, the scores with and without it, and the curves."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def _frame(axes: Axes, image: ExplainedImage) -> None:
 
 
 def window(width: int, height: int, box: Box) -> tuple[float, float, float, float]:
-    """(left, right, top, bottom) of a part, as wide or as tall as a panel, of a photo; what the model sees is in it."""
+    """(left, right, top, bottom) of the part of a photo that has the shape of a panel and holds what the model sees."""
     left, top, right, bottom = np.multiply(box, (width, height, width, height)).tolist()
     if width > WIDEST * height:
         wide = max(right - left, WIDEST * height)

@@ -29,15 +29,15 @@ class EvidenceMask(Explanation):
     ordered: bool
     score: float  # score of the image that keeps only these regions
     removed_score: float  # score of the image without them
-    frontier: Mapping[int, float] = field(default_factory=dict)  # number of regions -> best score the search has seen
-    goal: float | None = None  # the score that would be enough, where the search was for the smallest mask
-    local_optimum: bool = False  # every exchange of one region has been tried, and none is better
-    alternatives: tuple[EvidenceMask, ...] = ()  # further masks that share few regions, where they were asked for
+    frontier: Mapping[int, float] = field(default_factory=dict)  # number of regions -> best score the search found
+    goal: float | None = None  # the score to reach, where the search was for the smallest mask
+    local_optimum: bool = False  # every swap of one region was tried, and none improves the score
+    alternatives: tuple[EvidenceMask, ...] = ()  # further masks that share few regions, where requested
 
     kind: ClassVar[str] = "mask"
 
     def with_alternatives(self, others: Sequence[tuple[Sequence[int], float, float]]) -> EvidenceMask:
-        """The same mask and others beside it, each (regions, score, removed_score)."""
+        """The same mask with alternatives, each (regions, score, removed_score)."""
         bare = replace(self, ordered=False, goal=None, local_optimum=False, alternatives=())
         return replace(
             self,
@@ -69,7 +69,7 @@ class EvidenceMask(Explanation):
 
     @property
     def share(self) -> float | None:
-        """Kept score over the score of the whole image."""
+        """The score of the mask over the score of the whole image."""
         return self.score / self.image.full_score if self.image.full_score else None
 
     def figure(self) -> Figure:
@@ -127,26 +127,30 @@ class EvidenceMask(Explanation):
 
     @property
     def remarks(self) -> list[str]:
-        """Sentences about what was found, besides its numbers."""
-        told = super().remarks
+        """Sentences about the result, besides its numbers."""
+        remarks = super().remarks
         if self.sufficient is False:
             most = min(self.provenance["parameters"]["k_max"], self.n)
-            told.append(f"No mask of up to {most} regions was found that keeps the {self.goal:.2f} asked for.")
+            remarks.append(
+                f"No mask of up to {most} regions was found that reaches the required score, {self.goal:.2f}."
+            )
         elif self.sufficient and self.complete:
-            told.append("No smaller mask was found that is enough.")
+            remarks.append("No smaller mask was found that is sufficient.")
         if self.local_optimum:
-            told.append("No exchange of one region makes it better.")
-        return told
+            remarks.append("No swap of one region improves the score.")
+        return remarks
 
     def __str__(self) -> str:
-        share = f", {self.share:.0%} of it" if self.share is not None and self.image.full_score >= 0.05 else ""
+        share = "" if self.image.full_score < 0.05 else f" ({self.share:.0%} of the full score)"
+        verb = "scores" if len(self.regions) == 1 else "score"
         more = "".join(
-            f" Another mask ({self._regions(other.regions)}) keeps {other.score:.2f}." for other in self.alternatives
+            f" Another mask ({self._regions(other.regions)}) scores {other.score:.2f}." for other in self.alternatives
         )
+        which = f" ({self._regions(self.regions)})" if self.regions else ""
         return (
-            f"{self._answer()} {len(self.regions)} of {self.n} regions ({self._regions(self.regions)}), "
-            f"{self.area:.1%} of what the model sees, keep {self.score:.2f}{share}; "
-            f"everything else scores {self.removed_score:.2f}.{more} {self._end()}"
+            f"{self._answer()} {len(self.regions)} of {self.n} regions{which}, "
+            f"{self.area:.1%} of what the model sees, {verb} {self.score:.2f} alone{share}; "
+            f"the rest of the image scores {self.removed_score:.2f}.{more} {self._end()}"
         )
 
     def _regions(self, regions: Sequence[int]) -> str:

@@ -25,9 +25,9 @@ class Ordering(Explanation):
 
     order: tuple[int, ...]
     initial_mask: tuple[int, ...]  # the initialiser's mask, in its internal order where that is known; else empty
-    kept: int  # how many of them were placed first (Eq. 5)
-    map: Floats | None = None  # (H, W) the importance of every pixel, by methods that have one
-    curves: Curves | None = None  # its replay, where there was one
+    kept: int  # how many regions of it the ordering starts with (Eq. 5)
+    map: Floats | None = None  # (H, W) the importance of every pixel, where the method computes one
+    curves: Curves | None = None  # its replay, where there is one
 
     kind: ClassVar[str] = "ordering"
 
@@ -48,19 +48,19 @@ class Ordering(Explanation):
 
     @property
     def prefix(self) -> int:
-        """The prefix to look at first: the shortest that keeps 80 % of the whole score, else that of the seed."""
+        """The prefix to show first: that keeps 80 % of the full score, or the initial mask without a replay."""
         return self.curves.prefix() if self.curves else self.kept or min(8, self.n)
 
     @property
     def flat(self) -> bool:
-        """Whether the method had nothing to tell: its map is the same everywhere, and the regions are in no order."""
+        """Whether the method's map is constant, so that the order of the regions means nothing."""
         return self.map is not None and bool(self.map.min() == self.map.max())
 
     @property
     def remarks(self) -> list[str]:
-        """Sentences about what was found, besides its numbers."""
-        nothing = f"The method's map is the same everywhere: it tells nothing about the {self.n} regions."
-        return [*([nothing] if self.flat else []), *super().remarks]
+        """Sentences about the result, besides its numbers."""
+        constant = f"The method's map is constant: it does not rank the {self.n} regions."
+        return [*([constant] if self.flat else []), *super().remarks]
 
     def figure(self) -> Figure:
         """Every region's rank, the image with only the prefix, without it, and both curves where there is a replay."""

@@ -1,6 +1,6 @@
-"""How figures look, and how they are saved and shown. Knows nothing of results.
+"""The style of figures, and how they are saved and shown.
 
-Built without pyplot, so that making a figure needs no screen and leaves no global state.
+Figures are built without pyplot, so that making one needs no display and leaves no global state.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours: told apart by every kind of colour vision.
+# Okabe and Ito's colours, which people with colour vision deficiencies can distinguish.
 EVIDENCE = "#E69F00"
 LINES = (("#0072B2", "-"), ("#D55E00", "--"), ("#009E73", "-."), ("#CC79A7", ":"), ("#000000", (0, (4, 1, 1, 1, 1, 1))))
 WIDTH = 7.2  # inches: a page's two columns, with text that is readable there
@@ -70,7 +70,7 @@ def contour(axes: Axes, inside: Bools, width: float) -> Any:
 
 
 def halo(width: float = 1.4) -> list[Any]:
-    """A dark rim, so that a number or a line stands out on any ground."""
+    """A dark outline, so that a number or a line is visible on any background."""
     from matplotlib.patheffects import withStroke
 
     return [withStroke(linewidth=width, foreground="black")]
@@ -93,7 +93,7 @@ def save_figure(figure: Figure, path: Path) -> Path:
 
 
 def show_figure(figure: Figure) -> None:
-    """Below the cell of a notebook, elsewhere in the system's image viewer."""
+    """Show a figure in the output of a notebook cell, elsewhere in the system's image viewer."""
     png = BytesIO()
     figure.savefig(png, format="png", dpi=220)
     try:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Repair(EvidenceMask):
-    """The regions to keep so that the model gives the wanted answer, and what it says of them.
+    """The regions to keep so that the model gives the wanted answer, and its answer to them.
 
     They are the mask of a mask method, or the shortest prefix of a full search that is answered as wanted; where none
     is, the prefix on which the wanted answer scores highest.
@@ -44,7 +44,7 @@ class Repair(EvidenceMask):
         return correction_region(np.cumsum(self.image.partition.areas[list(self.order)]), self.right)
 
     def outcome(self, mistake: Mistake | None = None) -> RepairOutcome:
-        """What `metrics.repairs` sums up."""
+        """The values that `metrics.repairs` averages."""
         return RepairOutcome(self.repaired, self.removed, self.ledger.mec, mistake)
 
     def figure(self) -> Figure:
@@ -98,13 +98,13 @@ class Repair(EvidenceMask):
 
     @property
     def remarks(self) -> list[str]:
-        """Sentences about what was found, besides its numbers."""
-        told = ["Repaired." if self.repaired else "Not repaired."]
+        """Sentences about the result, besides its numbers."""
+        remarks = ["Repaired." if self.repaired else "Not repaired."]
         if self.order:
             count = sum(self.right)
-            longest = f"; the longest removes {self.removed:.1%} of the area" if count else ""
-            told.append(f"{count} of {self.n} prefixes give {self.target.label!r}{longest}.")
-        return [*told, *super().remarks]
+            longest = f"; the longest of them removes {self.removed:.1%} of the area" if count else ""
+            remarks.append(f"{count} of {self.n} prefixes are answered {self.target.label!r}{longest}.")
+        return [*remarks, *super().remarks]
 
     def __str__(self) -> str:
         question, wanted = self.provenance.get("question"), repr(self.target.label)

@@ -17,7 +17,7 @@ from whymask.utils.files import atomic
 SCHEMA = 1
 PHOTO = 2048  # pixels of a photo's longer side; `viewable` makes them smaller
 PIXELS = 2**24  # of a model's input
-RUNS = 2**21  # of pixels of one region, row by row: what the viewer is sent
+RUNS = 2**21  # runs of equal labels, row by row: the label map is sent to the viewer as these
 HEADER = 2**23  # characters; the curves of a thousand regions have about a hundred thousand
 TEXT = 100_000  # characters of a label, a question or an answer
 ROUNDING = 1e-3  # how far a score may lie outside of [0, 1]
@@ -119,7 +119,7 @@ def _check_arrays(arrays: Arrays) -> int:
 
 
 def _check_texts(value: Any) -> None:
-    """No text anywhere that is too long to be shown."""
+    """Raise a `DamagedError` where a text is too long to be shown."""
     if isinstance(value, str):
         require(len(value) <= TEXT, f"a text is longer than {TEXT} characters")
     elif isinstance(value, Mapping):

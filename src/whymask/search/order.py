@@ -37,7 +37,7 @@ def order_inside(
         goal = gamma * float(whole[0])
     by_singles = np.count_nonzero(selection.mask) > order_threshold
     order, scores = yield from (_by_singles if by_singles else _greedily)(problem, selection, objective, goal)
-    if scores and not early_stop:
+    if not early_stop:
         goal = gamma * scores[-1]
     kept = next((t for t, score in enumerate(scores, 1) if score >= goal), len(order))
     return replace(selection, order=tuple(order), kept=kept)

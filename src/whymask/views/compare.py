@@ -9,12 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whymask.errors import WhymaskError
-from whymask.results.base import ExplainedImage
+from whymask.results import EvidenceMask, ExplainedImage, Explanation, Ordering, Repair
 from whymask.results.figure import aspect, headline, said, show_evidence, slope
-from whymask.results.mask import EvidenceMask
-from whymask.results.ordering import Ordering
 from whymask.results.plotting import LINES, WIDTH, bare, fixed_scales, small_text, wrapped
-from whymask.results.repair import Repair
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -107,7 +104,7 @@ def repair_panel(repairs: Sequence[Repair]) -> Figure:
     return figure
 
 
-def common_image(explanations: Sequence[EvidenceMask | Ordering]) -> ExplainedImage:
+def common_image(explanations: Sequence[Explanation]) -> ExplainedImage:
     """What all of them explain; raises an error where that is not the same."""
     if not explanations:
         raise WhymaskError("there is nothing to compare: pass at least one explanation.")

@@ -4,7 +4,7 @@
 
 globalThis.whymask = globalThis.whymask ?? {};
 
-whymask.Scene = class Scene {
+whymask.ExplainedImage = class ExplainedImage {
   // Colours of evidence and of ranks: cividis, as in the figures, told apart by every kind of colour vision.
   static EVIDENCE = "#E69F00";
   static RANKS = [[0, 34, 78], [53, 69, 108], [102, 105, 112], [148, 142, 119], [200, 184, 102], [254, 232, 56]];
@@ -21,7 +21,7 @@ whymask.Scene = class Scene {
         return image;
       }),
     );
-    return new Scene(picture, photo, canvas, fill);
+    return new ExplainedImage(picture, photo, canvas, fill);
   }
 
   constructor(picture, photo, canvas, fill) {
@@ -59,7 +59,7 @@ whymask.Scene = class Scene {
     const [left, top, right, bottom] = this.box;
     const seen = [left * width, top * height, (right - left) * width, (bottom - top) * height];
     context.clearRect(0, 0, width, height);
-    context.globalAlpha = Scene.UNSEEN;
+    context.globalAlpha = ExplainedImage.UNSEEN;
     context.drawImage(this.photo, 0, 0, width, height);
     context.globalAlpha = 1;
     context.save();
@@ -73,11 +73,11 @@ whymask.Scene = class Scene {
       context.drawImage(this.#colour((region) => [...rankColour(heat[region]), 165]), ...seen);
     }
     if (show.mask) {
-      const dark = [0, 0, 0, Math.round(255 * Scene.DIMMED)];
+      const dark = [0, 0, 0, Math.round(255 * ExplainedImage.DIMMED)];
       context.drawImage(this.#colour((region) => (kept[region] ? null : dark)), ...seen);
     }
     context.restore();
-    if (show.outline) this.#outline(context, seen, (region) => kept[region], Scene.EVIDENCE);
+    if (show.outline) this.#outline(context, seen, (region) => kept[region], ExplainedImage.EVIDENCE);
     if (focus >= 0) this.#outline(context, seen, (region) => region === focus, "#FFFFFF");
   }
 
@@ -148,7 +148,7 @@ function fit(canvas, width, height) {
 }
 
 function rankColour(value) {
-  const stops = whymask.Scene.RANKS;
+  const stops = whymask.ExplainedImage.RANKS;
   const place = Math.min(Math.max(value, 0), 1) * (stops.length - 1);
   const below = Math.min(Math.floor(place), stops.length - 2);
   return stops[below].map((channel, i) => Math.round(channel + (stops[below + 1][i] - channel) * (place - below)));
