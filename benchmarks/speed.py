@@ -19,8 +19,9 @@ from skimage.data import data_dir
 import whymask
 from whymask.explainer.case import Case, responder
 from whymask.images.imaging import CentreCrop
+from whymask.methods import Recipe
 from whymask.models.clip import ClipZeroShot
-from whymask.search import Recipe, Search, drive
+from whymask.search import Search, drive
 from whymask.search.objective import Oracle
 
 

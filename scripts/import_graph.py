@@ -1,7 +1,7 @@
 """Print which package of whymask imports which, and every import cycle.
 
-Imports inside functions, imports for type checkers only and modules that are named by a string ("whymask.models.hf") count
-like any other. Importing whymask.a.b also runs the code of whymask.a, so that counts too.
+Imports inside functions, imports for type checkers only and modules that are named by a string ("whymask.models.hf")
+count like any other. Importing whymask.a.b also runs the code of whymask.a, so that counts too.
 
 Run: python scripts/import_graph.py            (exits with 1 where there is a cycle)
      python scripts/import_graph.py --modules  (every module instead of every package)

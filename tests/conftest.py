@@ -3,6 +3,8 @@ import shutil
 import pytest
 from hypothesis import settings
 
+from whymask.methods import STAGES
+
 # Shared machines are noisy and the first example may import scikit-learn: no deadline. Same examples every run.
 settings.register_profile("suite", deadline=None, derandomize=True)
 settings.load_profile("suite")
@@ -39,3 +41,10 @@ def tab(browser):
     yield page
     context.close()
     assert [text for text in errors if "Failed to load resource" not in text] == []  # those are answers such as 400
+
+
+@pytest.fixture
+def stages(monkeypatch):
+    """The registry of searches; what a test adds to it is gone afterwards."""
+    monkeypatch.setattr(STAGES, "_things", dict(STAGES))
+    return STAGES

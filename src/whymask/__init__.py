@@ -45,7 +45,7 @@ _HOME = {
     "wrap": "whymask.models.own",
     "Curves": "whymask.metrics.curves",
     "EvidenceMask": "whymask.results.mask",
-    "METHOD": "whymask.search.recipes",
+    "METHOD": "whymask.methods",
     "Ordering": "whymask.results.ordering",
 }
 

@@ -11,6 +11,7 @@ from whymask.explainer.case import Case, batching, bind, responder
 from whymask.images.imaging import ImageSource, Resize
 from whymask.images.masking import Fill
 from whymask.images.partition import Regions
+from whymask.methods import METHOD, Recipe
 from whymask.metrics.curves import Curves
 from whymask.models.base import Model
 from whymask.models.registry import load
@@ -18,7 +19,6 @@ from whymask.results.mask import EvidenceMask
 from whymask.results.ordering import Ordering
 from whymask.search.driver import Progress, Search, drive
 from whymask.search.objective import Oracle
-from whymask.search.recipes import METHOD, Recipe
 
 
 def explain(
@@ -186,9 +186,9 @@ def replay(
         raise WhymaskError("replay needs an ordering: explain with a full search such as 'trace+greedy'.")
     if isinstance(model, str):
         model = load(model)
-    scene = ordering.scene
-    backdrop = scene.fill if fill is None else fill
+    image = ordering.image
+    backdrop = image.fill if fill is None else fill
     question = ordering.provenance.get("question")
-    bound = bind(model, scene.canvas, target=scene.target.name, question=question, resize="none", fill=backdrop)
-    case = Case(model, bound, scene.partition, batching(model, batch_size), settings={})
+    bound = bind(model, image.canvas, target=image.target.name, question=question, resize="none", fill=backdrop)
+    case = Case(model, bound, image.partition, batching(model, batch_size), settings={})
     return case.replay(ordering.order)

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from whymask.explainer.case import Case, batching, responder
-from whymask.search import Recipe, Search, drive
+from whymask.methods import Recipe
+from whymask.search import Search, drive
 from whymask.search.objective import Oracle
 
 from models.tiny import lit, quadrants

@@ -7,8 +7,8 @@ import whymask
 from whymask import WhymaskError
 from whymask.explainer.answers import in_words
 from whymask.explainer.case import Case
+from whymask.methods import Recipe
 from whymask.models.base import Answers, Generates, Target, named
-from whymask.search import Recipe
 
 from models.talker import Talker
 from models.tiny import lit, quadrants

@@ -6,10 +6,10 @@ from whymask import WhymaskError
 from whymask.explainer.case import Case
 from whymask.images.imaging import CentreCrop
 from whymask.images.masking import blend
+from whymask.methods import Recipe
 from whymask.models.base import Response
 from whymask.models.differentiable import Evidence, rounding
 from whymask.models.torch_module import TorchClassifier
-from whymask.search import Recipe
 
 from models.tiny import QUADRANTS, Quadrants, lit, quadrants
 

@@ -15,7 +15,7 @@ from whymask.search.limits import NonNegative
 NOISE = 25.5  # grey levels: a tenth of the range
 
 
-@backward
+@backward("a multimodal model's image tokens, by gradients", requires="question")
 def llava_cam(
     image: Differentiable, rng: np.random.Generator, *, copies: NonNegative = 50, layer: NonNegative | None = None
 ) -> torch.Tensor:

@@ -16,7 +16,7 @@ import typer
 from whymask.cli.bench import bench
 from whymask.cli.lists import Json, lists
 from whymask.errors import WhymaskError
-from whymask.search.recipes import METHOD
+from whymask.methods import METHOD
 from whymask.utils.interrupts import INTERRUPTS, Terminated, exit_code, handle_sigterm
 from whymask.version import __version__
 
@@ -101,10 +101,10 @@ def explain(
     from whymask.api import recipe_for, sized
     from whymask.explainer.case import Case
     from whymask.images.imaging import load_image
+    from whymask.methods import Recipe
     from whymask.metrics.overlap import recurrence
     from whymask.models import load
     from whymask.results.ordering import Ordering
-    from whymask.search import Recipe
     from whymask.utils.files import writable
 
     # What can be refused is refused before a model is loaded.

@@ -19,17 +19,17 @@ from whymask.errors import whole
 from whymask.images.imaging import ImageSource, Resize, viewable
 from whymask.images.masking import Fill, blend, compose, fill_name, stack
 from whymask.images.partition import Partition, Regions, partition
+from whymask.methods import Recipe
 from whymask.metrics.curves import Curves
 from whymask.models.base import Bound, Model, Response, named
 from whymask.models.batching import Batching, is_out_of_memory, single, too_large
 from whymask.models.memory import PeakMemory
-from whymask.results.base import Scene
+from whymask.results.base import ExplainedImage
 from whymask.results.mask import EvidenceMask
 from whymask.results.ordering import Ordering
 from whymask.search.driver import Piece, Progress, RespondMany, Search, SearchResult, drive, in_batches
 from whymask.search.objective import SUFF_NECC, SUFFICIENCY, Ledger, Objective, Oracle, pack
 from whymask.search.protocol import Problem, completed
-from whymask.search.recipes import Recipe, plain
 from whymask.version import __version__
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class Case:
         # Counted as if this search ran alone: what it has asked for itself is known, other images are not.
         fresh = len(set(pack(np.array(rows))) - found.asked)
         ledger.add("probe", "suff", len(rows) + self.bound.probes, fresh + self.bound.probes)
-        scene = Scene(
+        image = ExplainedImage(
             photo=viewable(self.bound.image),
             canvas=self.bound.canvas,
             fill=self.bound.fill,
@@ -172,11 +172,11 @@ class Case:
             kept = 0 if selection is None else selection.kept
             regions = () if selection is None else completed(selection).order[: int(selection.mask.sum())]
             return Ordering(
-                scene, ledger, provenance, found.complete, order=order, seed_regions=regions, kept=kept, map=found.map
+                image, ledger, provenance, found.complete, order=order, initial_mask=regions, kept=kept, map=found.map
             )
         assert selection is not None
         first = EvidenceMask(
-            scene,
+            image,
             ledger,
             provenance,
             found.complete,
@@ -200,11 +200,10 @@ class Case:
 
     def provenance(self, recipe: Recipe, seed: int) -> dict[str, Any]:
         """Everything needed to get a result again."""
-        parameters = recipe.method.parameters | dict(recipe.params)
         return {
             "method": recipe.name,
             "needs": recipe.method.needs,
-            "parameters": {name: plain(value) for name, value in parameters.items()},
+            "parameters": recipe.parameters,
             "seed": seed,
             "model": self.model.name,
             "model_fingerprint": self.model.fingerprint,

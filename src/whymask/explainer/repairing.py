@@ -15,6 +15,7 @@ from whymask.explainer.case import Case, bind, prefixes
 from whymask.images.imaging import ImageSource, Resize
 from whymask.images.masking import Fill
 from whymask.images.partition import Regions
+from whymask.methods import Recipe
 from whymask.metrics.repair import RepairOutcome, correction_region
 from whymask.models.base import Model
 from whymask.models.registry import load
@@ -23,7 +24,6 @@ from whymask.results.ordering import Ordering
 from whymask.results.repair import Repair
 from whymask.search.driver import Progress
 from whymask.search.objective import Ledger, pack
-from whymask.search.recipes import Recipe
 
 
 def repair(
@@ -129,7 +129,7 @@ def judge(case: Case, found: EvidenceMask | Ordering) -> Repair:
         sent += more
         answer, repaired = said[best]
         mask = EvidenceMask(
-            found.scene,
+            found.image,
             found.ledger,
             found.provenance,
             found.complete,

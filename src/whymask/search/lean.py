@@ -17,8 +17,14 @@ from whymask.search.protocol import (
     mask_of,
     ranking,
 )
+from whymask.search.stage import stage
 
 
+@stage(
+    "continuation",
+    "greedy that scores fewer candidates: the best of the last step, and one side where the other is settled",
+    cost=lambda n, p: n * (n + 1) // 4,
+)
 def lean(
     problem: Problem,
     selection: Selection | None = None,

@@ -9,10 +9,12 @@ from whymask.arrays import Floats
 from whymask.search.limits import NonNegative, Proportion
 from whymask.search.objective import SUFFICIENCY, Objective
 from whymask.search.protocol import Ask, Continuation, Initialiser, Problem, Selection, completed, extend
+from whymask.search.stage import stage
 
 Prefixes = Generator[Ask, Floats, tuple[list[int], list[float]]]
 
 
+@stage("order", "its regions ordered inside", cost=lambda n, p: p["k"] * (p["k"] + 1) // 2, name="order")
 def order_inside(
     problem: Problem,
     selection: Selection,
@@ -35,7 +37,7 @@ def order_inside(
         goal = gamma * float(whole[0])
     by_singles = np.count_nonzero(selection.mask) > order_threshold
     order, scores = yield from (_by_singles if by_singles else _greedily)(problem, selection, objective, goal)
-    if not early_stop:
+    if scores and not early_stop:
         goal = gamma * scores[-1]
     kept = next((t for t, score in enumerate(scores, 1) if score >= goal), len(order))
     return replace(selection, order=tuple(order), kept=kept)
@@ -73,6 +75,11 @@ def _by_singles(problem: Problem, selection: Selection, objective: Objective, go
     return order, scores
 
 
+@stage(
+    "continuation",
+    "the trace mask in its internal order, then all other regions by the logits trace learned",
+    cost=lambda n, p: 0,
+)
 def rank_by_logits(problem: Problem, selection: Selection) -> Continuation:
     """The cheapest continuation: the selection, then the leftovers by what it learned; no forwards."""
     yield from ()

@@ -14,11 +14,11 @@ from fastapi.responses import JSONResponse, Response
 
 from whymask.errors import WhymaskError
 from whymask.images.masking import FILLS
+from whymask.methods import METHOD, methods
 from whymask.models.base import Model
 from whymask.models.registry import Ability
 from whymask.results.mask import EvidenceMask
 from whymask.results.ordering import Ordering
-from whymask.search.recipes import METHOD, METHODS
 from whymask.serve.guard import Guard, RefusedError
 from whymask.serve.history import History
 from whymask.serve.jobs import Job, Jobs, QueueFullError
@@ -67,7 +67,7 @@ def create_app(
     decoding = Turns(2, most=UPLOADS, seconds=3, what="images")  # a small file may hold many pixels
     drawing = Turns(1, most=FIGURES, seconds=60, what="figures")  # matplotlib takes much memory
     # Now rather than when the first page asks: looking at parameters imports what the methods need.
-    methods = [
+    offered = [
         {
             "name": method.name,
             "returns": method.returns,
@@ -75,7 +75,7 @@ def create_app(
             "k": "k" in method.parameters,
             "models": [name for name in models if method.abilities <= set(able.get(name, EVERYTHING))],
         }
-        for method in METHODS.values()
+        for method in methods()
     ]
     asked = [name for name in models if "question" in able.get(name, EVERYTHING)]
 
@@ -129,7 +129,7 @@ def create_app(
         return {
             "models": list(models),
             "asked": asked,  # those that answer questions
-            "methods": methods,
+            "methods": offered,
             "method": METHOD,
             "fills": FILLS,
             "max_bytes": MAX_BYTES,

@@ -12,7 +12,7 @@ from PIL import Image
 from whymask.errors import WhymaskError, unknown
 from whymask.images.imaging import load_image
 from whymask.images.masking import FILLS
-from whymask.search.recipes import METHOD, METHODS, Recipe
+from whymask.methods import METHOD, Recipe
 
 MAX_BYTES = 10_000_000
 MAX_PIXELS = 25_000_000
@@ -45,7 +45,7 @@ class Request:
             if len(value) > 1000:
                 raise WhymaskError(f"{name} is longer than 1000 characters.")
         wish = {name: value.strip() for name, value in wish.items() if value.strip()}
-        method = _one_of("method", wish.get("method", METHOD), METHODS)
+        method = Recipe(wish.get("method", METHOD)).name
         regions, count = _regions(wish.get("regions", "slico:64"))
         return cls(
             model=_one_of("model", wish.get("model", next(iter(models))), models),
