@@ -1,6 +1,5 @@
 """Every command and every example in the README runs."""
 
-import json
 import os
 import re
 import shlex
@@ -76,24 +75,3 @@ def test_example(example):
 def test_links_lead_somewhere(page):
     for target in re.findall(r"(?:\]\(|src=\")([^)#\"]+)", page.read_text()):
         assert target.startswith("http") or (page.parent / target).exists(), target
-
-
-@pytest.mark.parametrize("script", ["orderings.py", "baselines.py"])
-def test_a_benchmark_without_its_photos_is_skipped(tmp_path, script):
-    command = [sys.executable, str(ROOT / "benchmarks" / script), "--photos", "no-such-folder"]
-    answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert answer.stdout == "skipped: there is no folder no-such-folder.\n"
-
-
-def test_a_benchmark_does_not_go_on_with_records_of_other_photos(tmp_path):
-    photos, out = tmp_path / "photos", tmp_path / "out"
-    for folder in (photos, out):
-        folder.mkdir()
-    (photos / "n0_one.jpg").touch()
-    known = {"model": "efficientnet-lite0", "regions": "slico:64", "device": "cpu", "dtype": "fp32", "params": {}}
-    for settings in (known, known | {"photos": "others"}):
-        (out / "baselines.json").write_text(json.dumps({"settings": settings, "records": {}, "memory": {}}))
-        command = [sys.executable, str(ROOT / "benchmarks" / "baselines.py"), "--photos", photos, "--out", out]
-        answer = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert answer.returncode == 1
-        assert "pass another --out" in answer.stderr

@@ -290,7 +290,7 @@ def test_the_command_tells_failures_and_progress(place):
         ({"modles": []}, "unknown key in the configuration: 'modles'; did you mean 'models'?"),
         ({"methods": ["gredy"]}, "unknown method 'gredy'; did you mean 'greedy'?"),
         ({"models": [{"id": "toy.py:load", "options": {"fault": "load"}}]},
-         "the model toy.py:load cannot be loaded: RuntimeError: no such weights."),
+         "toy.py, line 15: RuntimeError: no such weights"),
         ({"models": ["toy.py:lod"]}, "unknown function of toy.py 'lod'; did you mean 'load'?"),
         ({"models": ["no.py:load"]}, "there is no file no.py."),
     ],
