@@ -18,8 +18,7 @@ from orderings import COLUMNS, correct_cases, interval
 
 import whymask
 from whymask.explainer.case import Case, responder
-from whymask.search import Recipe, Search, drive
-from whymask.search.objective import Oracle
+from whymask.search import Recipe, drive
 from whymask.utils.files import atomic
 
 SEARCHES = ["greedy", "phasewin", "trace+greedy", "copair+greedy", "eagle-efficient", "lima-bidirectional"]
@@ -37,8 +36,8 @@ SAVING = {"memory_saving": True}
 def searched(cases: list[Case], recipe: Recipe, seed: int, batch_size: int, device: torch.device) -> list[dict]:
     """One record per case, all cases searched together: the numbers of the paper's tables and what it cost."""
     with Meter(device) as meter:
-        searches = (Search(recipe, case.problem(seed), oracle=Oracle(case.known)) for case in cases)
-        results = dict(drive(searches, responder(cases), batch_size=batch_size))
+        searches = (case.start(recipe, seed) for case in cases)
+        results = dict(drive(searches, responder(), batch_size=batch_size))
     records = []
     for number, case in enumerate(cases):
         curves = case.replay(results[number].order.tolist())
@@ -215,8 +214,7 @@ if __name__ == "__main__":
             group = cases[start : start + options.together]
             known += searched(group, recipe, seed, batch_size, device)
             for case in group:
-                case.known.clear()
-                case.tops.clear()
+                case.responses.clear()
             write()
         print(f"{row}: {len(known)} photos after {time.perf_counter() - started:.0f} s", flush=True)
         if row in BACKWARD and row not in memory and not late():

@@ -25,8 +25,7 @@ import whymask
 from whymask.data import scenes as scene_questions
 from whymask.explainer.answers import PLAIN, answer_all, repope_cases, yes_or_no
 from whymask.explainer.case import Case, responder
-from whymask.search import Recipe, Search, drive
-from whymask.search.objective import Oracle
+from whymask.search import Recipe, drive
 
 BUDGETS = (80, 160, 320, 450, 900)
 K = 8
@@ -117,11 +116,8 @@ def search(cases: list[Case], recipe: Recipe, seed: int) -> tuple[list, list[lis
 
         return note
 
-    searches = [
-        Search(recipe, case.problem(seed), oracle=Oracle(case.known), progress=noting(history))
-        for case, history in zip(cases, seen, strict=True)
-    ]
-    found = dict(drive(searches, responder(cases), batch_size=cases[0].model.batch_size))
+    searches = [case.start(recipe, seed, progress=noting(history)) for case, history in zip(cases, seen, strict=True)]
+    found = dict(drive(searches, responder(), batch_size=cases[0].model.batch_size))
     return [found[i] for i in range(len(cases))], seen
 
 
@@ -187,7 +183,7 @@ def measure(options: argparse.Namespace) -> None:
         cases = [case for _, case in named]
         for method, recipe in ORDERINGS.items() if cases else ():
             for case in cases:
-                case.known.clear()
+                case.responses.clear()
             for (name, case), result in zip(named, search(cases, recipe, 0)[0], strict=True):
                 order = result.order.tolist()
                 curves = case.replay(order).summary()

@@ -16,8 +16,7 @@ import numpy as np
 
 import whymask
 from whymask.explainer.case import Case, responder
-from whymask.search import Recipe, Search, drive
-from whymask.search.objective import Oracle
+from whymask.search import Recipe, drive
 
 RECIPES = ["greedy", "phasewin", "trace+greedy", "trace+phasewin", "copair+greedy", "copair+phasewin"]
 PAIRS = [(recipe, "greedy") for recipe in RECIPES[1:]] + [
@@ -44,8 +43,8 @@ def correct_cases(photos: Path, model, count: int, regions: str = "slico:64") ->
 
 def measure(cases: list[Case], recipe: str, batch_size: int) -> list[dict]:
     """One record per case: the numbers of the paper's tables and the forwards."""
-    searches = [Search(Recipe(recipe), case.problem(0), oracle=Oracle(case.known)) for case in cases]
-    results = dict(drive(searches, responder(cases), batch_size=batch_size))
+    searches = [case.start(Recipe(recipe)) for case in cases]
+    results = dict(drive(searches, responder(), batch_size=batch_size))
     records = []
     for number, case in enumerate(cases):
         curves = case.replay(results[number].order.tolist())
@@ -118,7 +117,7 @@ if __name__ == "__main__":
         for recipe in RECIPES:
             records[recipe] += measure(group, recipe, batch_size)
         for case in group:
-            case.known.clear()
+            case.responses.clear()
         print(f"{start + len(group)} photos after {time.perf_counter() - started:.0f} s", flush=True)
         settings = (
             f"# The paper's six orderings\n\n`python {' '.join(sys.argv)}`\n\n"

@@ -30,8 +30,7 @@ from whymask.explainer.case import Case, prefixes, responder
 from whymask.explainer.repairing import outcome
 from whymask.images import scenes
 from whymask.metrics import RepairOutcome, repairs
-from whymask.search import Recipe, Search, drive
-from whymask.search.objective import Oracle
+from whymask.search import Recipe, drive
 
 K = 10
 DIRECT = {
@@ -106,8 +105,8 @@ def case_of(one: Answered, model, target: str) -> Case:
 
 def search(cases: list[Case], recipe: Recipe) -> list:
     """Results of a recipe on all cases, searched together."""
-    searches = [Search(recipe, case.problem(0), oracle=Oracle(case.known)) for case in cases]
-    found = dict(drive(searches, responder(cases), batch_size=cases[0].model.batch_size))
+    searches = [case.start(recipe, 0) for case in cases]
+    found = dict(drive(searches, responder(), batch_size=cases[0].model.batch_size))
     return [found[i] for i in range(len(cases))]
 
 

@@ -20,8 +20,7 @@ import whymask
 from whymask.explainer.case import Case, responder
 from whymask.images.imaging import CentreCrop
 from whymask.models.clip import ClipZeroShot
-from whymask.search import Recipe, Search, drive
-from whymask.search.objective import Oracle
+from whymask.search import Recipe, drive
 
 
 def resnet101(device: str, dtype: str):
@@ -132,7 +131,7 @@ def searched(model, recipe: str, photos: list, size: int | None) -> tuple[float,
         start = time.perf_counter()
         cases.append(Case.of(photo, model, target=0))
         partition_seconds += time.perf_counter() - start
-    respond, run = responder(cases), forward_of(model, size) if size else None
+    respond, run = responder(), forward_of(model, size) if size else None
     between: list[float] = []
     around: list[float] = []
 
@@ -149,7 +148,7 @@ def searched(model, recipe: str, photos: list, size: int | None) -> tuple[float,
     surround()
     wait(model)
     start = time.perf_counter()
-    searches = [Search(Recipe(recipe), case.problem(0), oracle=Oracle(case.known)) for case in cases]
+    searches = [case.start(Recipe(recipe)) for case in cases]
     sizes = cases[0].batching
     found = dict(drive(searches, measured, batch_size=lambda: sizes.size))
     wait(model)

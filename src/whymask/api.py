@@ -7,7 +7,8 @@ from itertools import repeat
 from typing import Any
 
 from whymask.errors import WhymaskError
-from whymask.explainer.case import Case, batching, bind, responder
+from whymask.explainer.case import Case, batching
+from whymask.explainer.together import search_together
 from whymask.images.imaging import ImageSource, Resize
 from whymask.images.masking import Fill
 from whymask.images.partition import Regions
@@ -16,8 +17,7 @@ from whymask.models.base import Model
 from whymask.models.registry import load
 from whymask.results.mask import EvidenceMask
 from whymask.results.ordering import Ordering
-from whymask.search.driver import Progress, Search, drive
-from whymask.search.objective import Oracle
+from whymask.search.driver import Progress
 from whymask.search.recipes import METHOD, Recipe
 
 
@@ -108,23 +108,22 @@ def explain_many(
         model = load(model)
     loaded, recipe, shared = model, sized(recipe, model), batching(model, batch_size)
     settings: dict[str, Any] = {"regions": regions, "fill": fill, "resize": resize, "batch_size": batch_size}
-    cases: dict[int, Case] = {}
 
-    def searches() -> Iterator[Search]:
+    def cases() -> Iterator[Case]:
         asked = zip(_each(targets, "targets"), _each(questions, "questions"), strict=False)
-        for number, image in enumerate(images):
+        for image in images:
             target, question = next(asked)
-            case = cases[number] = Case.of(image, loaded, target=target, question=question, **settings)
-            yield Search(recipe, case.problem(seed), budget=budget, oracle=Oracle(case.known))
+            yield Case.of(image, loaded, target=target, question=question, **settings)
 
     def results() -> Iterator[tuple[int, EvidenceMask | Ordering]]:
         from tqdm import tqdm
 
-        found = drive(searches(), responder(cases), batch_size=lambda: shared.size, in_flight=in_flight)
+        searches = search_together(cases(), recipe, seed, shared, budget=budget, in_flight=in_flight)
         total = len(images) if isinstance(images, Sized) else None
-        for number, result in tqdm(found, total=total, unit="image", disable=not progress):
-            case = cases.pop(number)
-            yield number, case.result(result, case.provenance(recipe, seed) | {"budget": budget})
+        for number, found, seconds in tqdm(searches, total=total, unit="image", disable=not progress):
+            case: Case = found.about
+            spent = {"budget": budget, "seconds": seconds}
+            yield number, case.result(found, case.provenance(recipe, seed) | spent)
 
     return results()
 
@@ -189,6 +188,13 @@ def replay(
     scene = ordering.scene
     backdrop = scene.fill if fill is None else fill
     question = ordering.provenance.get("question")
-    bound = bind(model, scene.canvas, target=scene.target.name, question=question, resize="none", fill=backdrop)
-    case = Case(model, bound, scene.partition, batching(model, batch_size), settings={})
+    case = Case.on_grid(
+        scene.canvas,
+        model,
+        scene.partition,
+        target=scene.target.name,
+        question=question,
+        fill=backdrop,
+        batch_size=batch_size,
+    )
     return case.replay(ordering.order)

@@ -55,6 +55,15 @@ def test_a_repair_curve_costs_no_forward():
     assert model.generations == 0
 
 
+def test_every_forward_of_a_repair_can_be_stopped():
+    model = Talker()
+    case = Case.of(BRIGHT, model, target="No", question="?", regions="grid:2x2")
+    announced = []
+    case.before_batch = announced.append
+    whymask.explainer.repairing.attempt(case, Recipe("greedy"))
+    assert sum(announced) == model.forwards
+
+
 def test_generates_only_what_is_neither_yes_nor_no():
     model = Talker()
     case = Case.of(BRIGHT, model, target="No", question="?", regions="grid:2x2")

@@ -8,7 +8,7 @@ import pytest
 from whymask import WhymaskError
 from whymask.search import METHODS, Problem, Recipe, Search, run
 from whymask.search.discs import compact_masks
-from whymask.search.objective import SUFF_NECC, SUFFICIENCY, Archive, Objective, Oracle, pack
+from whymask.search.objective import SUFF_NECC, SUFFICIENCY, Archive, Objective, Oracle, Responses, pack
 from whymask.search.random_k import random_k
 from whymask.search.recipes import Method
 from whymask.search.surrogate import Surrogate
@@ -49,12 +49,12 @@ def test_the_archive_holds_every_image_once():
 
 def test_what_a_search_learns_from_does_not_depend_on_who_searched_before():
     respond, _, centroids = spot()
-    shared: dict[bytes, float] = {}
+    shared = Responses()
     results = []
     for _ in range(2):  # the second finds every response known
         search = Search(Recipe("discs+swap"), Problem(64, 3, centroids), oracle=Oracle(shared))
         while search.result is None:
-            search.answer(respond(search.question.send))
+            search.answer(respond(search.query.send))
         results.append(search.result)
     assert results[0].mask.tolist() == results[1].mask.tolist()
     assert results[0].ledger.mec == results[1].ledger.mec

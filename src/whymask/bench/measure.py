@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from whymask.arrays import Bools
 from whymask.explainer.answers import mistake, yes_or_no
-from whymask.explainer.case import Case, prefixes, responder
+from whymask.explainer.case import Case, prefixes
 from whymask.explainer.repairing import outcome, replies
+from whymask.explainer.together import search_together
 from whymask.models.memory import PeakMemory
-from whymask.search import Recipe, Search, drive
-from whymask.search.driver import Piece, SearchResult
-from whymask.search.objective import Oracle, pack
-from whymask.search.protocol import completed
+from whymask.search import Recipe
+from whymask.search.driver import SearchResult
 
 Measured = dict[str, Any] | Exception
 
@@ -48,14 +45,11 @@ def _searched(
     cases: Sequence[Case], recipe: Recipe, seed: int, budget: int | None
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     for case in cases:  # every method pays for its own forwards
-        case.known.clear()
-        case.tops.clear()
-    memory, shares = PeakMemory(cases[0].model), Shares(cases)
-    searches = shares.started(lambda case: Search(recipe, case.problem(seed), budget=budget, oracle=Oracle(case.known)))
-    for number, found in drive(searches, shares.respond, batch_size=lambda: cases[0].batching.size):
-        spent = {"seconds": shares.seconds[number], **memory.spent()}
-        yield number, {**numbers(cases[number], found), **spent}
-        shares.tick()  # what was done with the result is not the search's
+        case.responses.clear()
+    memory = PeakMemory(cases[0].model)
+    for number, found, seconds in search_together(cases, recipe, seed, cases[0].batching, budget=budget):
+        spent = {"seconds": seconds, **memory.spent()}
+        yield number, {**numbers(found.about, found), **spent}
 
 
 def numbers(case: Case, found: SearchResult) -> dict[str, Any]:
@@ -67,7 +61,7 @@ def numbers(case: Case, found: SearchResult) -> dict[str, Any]:
         "complete": found.complete,
         "label": case.bound.target.label,
     }
-    mask = [] if found.selection is None else list(completed(found.selection).order[: int(found.selection.mask.sum())])
+    mask = [] if found.selection is None else list(found.selection.regions)
     if found.order is not None:
         order = found.order.tolist()
         curves = case.replay(order)
@@ -88,7 +82,7 @@ def repair(case: Case, rows: Bools) -> dict[str, Any]:
     """
     target = case.bound.target
     whole = np.ones((1, case.partition.n), dtype=bool)
-    top = case.tops.get(pack(whole)[0])
+    (top,) = case.responses.answers(whole)
     word = yes_or_no(target.label) is not None and target.label.isalpha()
     if top is None or (top == target.index if target.index >= 0 else not word):
         return {}
@@ -98,34 +92,3 @@ def repair(case: Case, rows: Bools) -> dict[str, Any]:
     tried = outcome(case, rows)
     told = {"given": given, "mistake": mistake(given, target.label), "repaired": tried.repaired}
     return {**told, "removed": tried.removed, "kept": tried.kept}
-
-
-class Shares:
-    """Splits the wall time among searches that share batches, by the images each sends."""
-
-    def __init__(self, cases: Sequence[Case]) -> None:
-        self.cases = cases
-        self.seconds = [0.0] * len(cases)
-        self._respond = responder(cases)
-        self._last = time.perf_counter()
-
-    def tick(self) -> float:
-        """Seconds since the last one."""
-        before, self._last = self._last, time.perf_counter()
-        return self._last - before
-
-    def started(self, start: Any) -> Iterator[Search]:
-        """A search per case; methods that use gradients have done all of it when they have started."""
-        for number, case in enumerate(self.cases):
-            self.tick()
-            search = start(case)
-            self.seconds[number] += self.tick()
-            yield search
-
-    def respond(self, parts: Sequence[Piece]) -> Sequence[ArrayLike]:
-        """Answer a batch."""
-        answers = self._respond(parts)
-        each = self.tick() / sum(len(rows) for _, rows in parts)
-        for number, rows in parts:
-            self.seconds[number] += each * len(rows)
-        return answers

@@ -140,7 +140,7 @@ def explain(
             recipe,
             range(seed, seed + seeds),
             budget=budget,
-            progress=lambda _: bar.update(len(case.known) - bar.n),
+            progress=lambda now: bar.update(len(now.responses) - bar.n),
         )
     seconds = time.perf_counter() - started
     first = results[0]

@@ -11,7 +11,7 @@ from whymask.api import recipe_for, sized
 from whymask.arrays import Bools
 from whymask.errors import WhymaskError
 from whymask.explainer.answers import begins, in_words
-from whymask.explainer.case import Case, bind, prefixes
+from whymask.explainer.case import Case, prefixes
 from whymask.images.imaging import ImageSource, Resize
 from whymask.images.masking import Fill
 from whymask.images.partition import Regions
@@ -22,7 +22,7 @@ from whymask.results.mask import EvidenceMask
 from whymask.results.ordering import Ordering
 from whymask.results.repair import Repair
 from whymask.search.driver import Progress
-from whymask.search.objective import Ledger, pack
+from whymask.search.objective import Ledger
 from whymask.search.recipes import Recipe
 
 
@@ -92,7 +92,7 @@ def replies(case: Case, rows: Bools) -> list[tuple[str, bool]]:
     """
     case.ask(rows)
     model, bound, target = case.model, case.bound, case.bound.target
-    tops = [case.tops.get(key) for key in pack(rows)]
+    tops = case.responses.answers(rows)
     texts = in_words(model, tops, lambda some: case.inputs(rows[some]), [bound] * len(rows))
     if target.index >= 0:
         return [(text, top == target.index) for text, top in zip(texts, tops, strict=True)]
@@ -111,22 +111,22 @@ def outcome(case: Case, rows: Bools) -> RepairOutcome:
 
 def judge(case: Case, found: EvidenceMask | Ordering) -> Repair:
     """What becomes of the answer when only what was found for the wanted one is kept."""
-    n, sent = case.partition.n, 0
     order: tuple[int, ...] = ()
     seen: tuple[float, ...] = ()
     right: tuple[bool, ...] = ()
-    ((given, _),) = replies(case, np.ones((1, n), dtype=bool))
+    ((given, _),) = replies(case, np.ones((1, case.partition.n), dtype=bool))
+    given_score, sent = _given_score(case)
     if isinstance(found, EvidenceMask):
         mask = found
         ((answer, repaired),) = replies(case, found.chosen[None])
     else:
         rows = prefixes(found.order)
-        ((scores,), sent) = case.ask(rows)
+        (scores,), fresh = case.ask(rows)
         said = replies(case, rows)
         order, seen, right = found.order, tuple(scores.tolist()), tuple(ok for _, ok in said)
         best = right.index(True) if any(right) else int(scores.argmax())
         ((removed,),), more = case.ask(~rows[best : best + 1])
-        sent += more
+        sent += fresh + more
         answer, repaired = said[best]
         mask = EvidenceMask(
             found.scene,
@@ -139,11 +139,11 @@ def judge(case: Case, found: EvidenceMask | Ordering) -> Repair:
             removed_score=float(removed),
         )
     ledger = Ledger(dict(mask.ledger.entries))
-    ledger.add("probe", "suff", sent + 1, sent + 1)
+    ledger.add("probe", "suff", sent, sent)
     return Repair(
         **vars(mask) | {"ledger": ledger},
         given=given,
-        given_score=_given_score(case),
+        given_score=given_score,
         answer=answer,
         repaired=repaired,
         order=order,
@@ -152,10 +152,13 @@ def judge(case: Case, found: EvidenceMask | Ordering) -> Repair:
     )
 
 
-def _given_score(case: Case) -> float:
-    """The probability of the model's own answer to the whole image, by its class or its first token."""
-    (key,) = pack(np.ones((1, case.partition.n), dtype=bool))
-    own = bind(
-        case.model, case.bound.canvas, target=case.tops[key], question=case.settings.get("question"), resize="none"
-    )
-    return float(case.model.respond(own.inputs[None], [own]).score[0])
+def _given_score(case: Case) -> tuple[float, int]:
+    """The probability of the model's own answer to the whole image, by its class or first token, and the forwards."""
+    whole_image = np.ones((1, case.partition.n), dtype=bool)
+    (answer,) = case.responses.answers(whole_image)
+    assert answer is not None  # else there is nothing to repair
+    question = case.settings.get("question")
+    own = Case.on_grid(case.bound.canvas, case.model, case.partition, target=answer, question=question, batch_size=1)
+    own.before_batch = case.before_batch
+    ((score,),), sent = own.ask(whole_image)
+    return float(score), sent

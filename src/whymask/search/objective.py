@@ -1,4 +1,4 @@
-"""F(S) of Eq. 2, the responses already known, and the ledger of what was asked.
+"""F(S) of Eq. 2, the responses known so far, and the ledger of what was asked.
 
 A response is f_y(x_S) in [0, 1] for one masked image. Sufficiency needs the response to the image
 that keeps S, necessity the one to the image that keeps everything else.
@@ -7,12 +7,13 @@ that keeps S, necessity the one to the image that keeps everything else.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from whymask.arrays import Bools, Floats, Rows
 from whymask.errors import WhymaskError, unknown
@@ -201,16 +202,55 @@ class Archive:
         return rows[small], scores[small]
 
 
+class Responses:
+    """The responses to masked versions of one image, by their packed bits: scores, and answers where there are any."""
+
+    def __init__(self) -> None:
+        self._scores: dict[bytes, float] = {}
+        self._answers: dict[bytes, int] = {}  # the index of the model's own answer, written with its scores or before
+
+    def add_scores(self, keys: Iterable[bytes], scores: Floats) -> None:
+        """Store the scores (m,) of these images."""
+        self._scores.update(zip(keys, scores.tolist(), strict=True))
+
+    def add_answers(self, keys: Iterable[bytes], answers: NDArray[np.int64]) -> None:
+        """Store the answers (m,) that the model gives to these images."""
+        self._answers.update(zip(keys, answers.tolist(), strict=True))
+
+    def score(self, key: bytes) -> float | None:
+        """The score of an image; None while it is unknown."""
+        return self._scores.get(key)
+
+    def scores(self, keys: Iterable[bytes]) -> Floats:
+        """The scores (m,) of images that have one."""
+        return np.array([self._scores[key] for key in keys])
+
+    def answers(self, rows: Rows) -> list[int | None]:
+        """The answers to the images that keep these sets (B, n); None where the model reports none."""
+        return [self._answers.get(key) for key in pack(rows)]
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._scores.clear()
+        self._answers.clear()
+
+    def __contains__(self, key: bytes) -> bool:
+        return key in self._scores
+
+    def __len__(self) -> int:
+        return len(self._scores)
+
+
 class Oracle:
     """Turns candidate sets into F for one search: what is known, what must be sent, what it cost.
 
-    Oracles over the same image may share one `known` store; each still keeps the ledger of its own search. What two
-    of them ask for at the very same time is sent for both.
+    Oracles over the same image may share `responses`; each still keeps the ledger of its own search. What two of them
+    ask for at the very same time is sent for both.
     With `cache=False` every image is sent each time it is asked for, and the ledger stays the same.
     """
 
-    def __init__(self, known: dict[bytes, float] | None = None, *, cache: bool = True) -> None:
-        self.known = {} if known is None else known
+    def __init__(self, responses: Responses | None = None, *, cache: bool = True) -> None:
+        self.responses = Responses() if responses is None else responses
         self.cache = cache
         self.asked: set[bytes] = set()
         self.archive = Archive()
@@ -227,22 +267,26 @@ class Oracle:
             new.update(key for key in keys[start : start + len(rows)] if key not in self.asked)
             fresh.append(len(new) - before)
         if self.cache:
-            first = {key: i for i, key in reversed(list(enumerate(keys))) if key not in self.known}
+            first = {key: i for i, key in reversed(list(enumerate(keys))) if key not in self.responses}
             index = sorted(first.values())
             return Query(objective, stage, keys, tuple(fresh), images[index], [keys[i] for i in index])
         return Query(objective, stage, keys, tuple(fresh), images, keys)
 
     def answer(self, query: Query, responses: Floats) -> Floats:
         """Take the responses (m,) to `query.send`, count them, and return F (B,)."""
-        self.known.update(zip(query.send_keys, responses.tolist(), strict=True))
+        return query.objective.combine(self.by_side(query, responses))
+
+    def by_side(self, query: Query, responses: Floats) -> Floats:
+        """The same, but return the responses (sides, B) that F is made of."""
+        self.responses.add_scores(query.send_keys, responses)
         new = [key for key in dict.fromkeys(query.keys) if key not in self.asked]
         self.asked.update(new)
         if query.send.dtype == np.bool_:  # of pixel masks there is nothing to say about regions
-            self.archive.add(new, [self.known[key] for key in new], query.send.shape[1])
+            self.archive.add(new, self.responses.scores(new).tolist(), query.send.shape[1])
         sides = query.objective.sides
         for side, fresh in zip(sides, query.fresh, strict=True):
             self.ledger.add(query.stage, side, len(query.keys) // len(sides), fresh)
-        return query.objective.combine(np.array([self.known[key] for key in query.keys]).reshape(len(sides), -1))
+        return self.responses.scores(query.keys).reshape(len(sides), -1)
 
 
 def complement(rows: Rows) -> Rows:

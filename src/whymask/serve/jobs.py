@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import numpy as np
 from PIL import Image
 
 from whymask.api import recipe_for, sized
@@ -22,8 +21,6 @@ from whymask.images.imaging import viewable
 from whymask.models.base import Model
 from whymask.results.ordering import Ordering
 from whymask.search.driver import Progress
-from whymask.search.objective import pack
-from whymask.search.protocol import Selection
 from whymask.serve.history import History
 from whymask.serve.request import MAX_PIXELS, Request
 from whymask.views.document import picture
@@ -206,7 +203,7 @@ class Jobs:
 
         def tell(progress: Progress) -> None:
             job.forwards = progress.forwards  # what is known already was not sent
-            job.regions, job.score = standing(case, progress)
+            job.regions, job.score = progress.standing()
 
         case.before_batch = count
         result = case.search(recipe, [request.seed], progress=tell)[0]
@@ -216,16 +213,3 @@ class Jobs:
             job.message = "Replaying the ordering."
             result = result.with_curves(case.replay(result.order))
         self.history.save(job.id, result)
-
-
-def standing(case: Case, progress: Progress) -> tuple[tuple[int, ...], float | None]:
-    """The best mask so far and what it keeps; of an ordering, the regions it has placed, as far as they were scored."""
-    best = progress.best
-    if isinstance(best, Selection):
-        (key,) = pack(best.mask[None])
-        return tuple(np.flatnonzero(best.mask).tolist()), case.known.get(key)
-    for placed in range(best.placed, 0, -1):
-        (key,) = pack(np.isin(np.arange(case.partition.n), best.order[:placed])[None])
-        if key in case.known:
-            return best.order[:placed], case.known[key]
-    return (), None
