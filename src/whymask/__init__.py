@@ -10,8 +10,8 @@ from whymask.errors import WhymaskError
 from whymask.version import __version__
 
 if TYPE_CHECKING:
-    from whymask.api import explain, explain_many, replay
-    from whymask.explainer.repairing import repair
+    from whymask.api import explain, explain_many, repair, replay
+    from whymask.explainer.explainer import Explainer, Settings
     from whymask.metrics.curves import Curves
     from whymask.models.registry import load, wrap
     from whymask.results.mask import EvidenceMask
@@ -22,8 +22,10 @@ __all__ = [
     "METHOD",
     "Curves",
     "EvidenceMask",
+    "Explainer",
     "Ordering",
     "Repair",
+    "Settings",
     "WhymaskError",
     "__version__",
     "explain",
@@ -35,7 +37,9 @@ __all__ = [
 ]
 
 _HOME = {
-    "repair": "whymask.explainer.repairing",
+    "repair": "whymask.api",
+    "Explainer": "whymask.explainer.explainer",
+    "Settings": "whymask.explainer.explainer",
     "Repair": "whymask.results.repair",
     "explain": "whymask.api",
     "explain_many": "whymask.api",

@@ -3,6 +3,7 @@ import pytest
 from PIL import Image
 
 import whymask
+from whymask import repair
 from whymask.bench.config import config
 from whymask.bench.records import Store
 from whymask.bench.render import as_markdown
@@ -11,7 +12,6 @@ from whymask.bench.table import table
 from whymask.data.manifest import read_manifest
 from whymask.data.pope import Question, write_questions
 from whymask.data.questions import build, to_ask
-from whymask.explainer.repairing import repair
 from whymask.metrics import RepairOutcome, repairs
 
 from bench.made_up import ordering, row, write

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
-from whymask.api import sized
 from whymask.arrays import Bools
 from whymask.bench.config import EMPHASES, Config, MethodSpec, ModelSpec, SplitSpec
 from whymask.bench.measure import Measured, measure
@@ -19,6 +18,7 @@ from whymask.data.objects import overlap, truth
 from whymask.data.questions import Asked
 from whymask.errors import WhymaskError
 from whymask.explainer.case import Case, versions
+from whymask.explainer.explainer import sized
 from whymask.models import Model, load
 from whymask.search import Recipe
 from whymask.search.recipes import plain

@@ -2,67 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
-from whymask.api import recipe_for, sized
 from whymask.arrays import Bools
 from whymask.errors import WhymaskError
 from whymask.explainer.answers import begins, in_words
 from whymask.explainer.case import Case, prefixes
-from whymask.images.imaging import ImageSource, Resize
-from whymask.images.masking import Fill
-from whymask.images.partition import Regions
 from whymask.metrics.repair import RepairOutcome, correction_region
-from whymask.models.base import Model
-from whymask.models.registry import load
 from whymask.results.mask import EvidenceMask
 from whymask.results.ordering import Ordering
 from whymask.results.repair import Repair
 from whymask.search.driver import Progress
 from whymask.search.objective import Ledger
 from whymask.search.recipes import Recipe
-
-
-def repair(
-    image: ImageSource,
-    model: Model | str,
-    *,
-    want: int | str,
-    question: str | None = None,
-    method: str | Recipe = "trace",
-    k: int | None = None,
-    regions: Regions = "slico:64",
-    fill: Fill = "black",
-    resize: Resize = "own",
-    seed: int = 0,
-    budget: int | None = None,
-    batch_size: int | None = None,
-    params: Mapping[str, Any] | None = None,
-    progress: Callable[[Progress], None] | None = None,
-) -> Repair:
-    """Show a model only the regions that speak for the wanted answer, and ask again.
-
-    Args:
-        image: a path, bytes, a PIL image or an array.
-        model: a model that tells its answers, or the id of one: multimodal models, classifiers.
-        want: the answer that should have been given, such as "No"; for classifiers a class.
-        question: for models that answer questions.
-        method: a recipe (see `whymask methods`). A mask method is tried once, on its mask; of a full search such as
-            "trace+greedy" all prefixes are tried, from the scores it has seen anyway.
-        k: size of the mask; by default the model's (10 for models that answer questions).
-        regions, fill, resize, seed, budget, batch_size, params, progress: as for `explain`.
-    """
-    recipe = recipe_for(method, k, params)
-    if isinstance(model, str):
-        model = load(model)
-    recipe = sized(recipe, model)
-    case = Case.of(
-        image, model, target=want, question=question, regions=regions, fill=fill, resize=resize, batch_size=batch_size
-    )
-    return attempt(case, recipe, seed, budget=budget, progress=progress)
 
 
 def attempt(

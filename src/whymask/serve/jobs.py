@@ -14,9 +14,8 @@ from typing import Any, Literal
 
 from PIL import Image
 
-from whymask.api import recipe_for, sized
 from whymask.errors import WhymaskError
-from whymask.explainer.case import Case
+from whymask.explainer.explainer import Explainer
 from whymask.images.imaging import viewable
 from whymask.models.base import Model
 from whymask.results.ordering import Ordering
@@ -181,19 +180,10 @@ class Jobs:
             job.message = "Loading the model."
             self.loaded[request.model] = self.models[request.model]()
             job.message = ""
-        model = self.loaded[request.model]
-        recipe = sized(recipe_for(request.method, request.k), model)
+        explainer = Explainer(self.loaded[request.model], request.settings)
         assert job.image is not None
-        case = Case.of(
-            job.image,
-            model,
-            target=request.target,
-            question=request.question,
-            regions=request.regions,
-            fill=request.fill,
-            resize=request.resize,
-        )
-        job.expected = recipe.estimate(case.partition.n)
+        case = explainer.case(job.image, target=request.target, question=request.question)
+        job.expected = explainer.recipe.estimate(case.partition.n)
         bound = case.bound
         job.picture = picture(viewable(bound.image), bound.canvas, bound.fill, bound.box, case.partition)
 
@@ -201,12 +191,12 @@ class Jobs:
             self._check(job)
             job.forwards += images
 
-        def tell(progress: Progress) -> None:
+        def report(progress: Progress) -> None:
             job.forwards = progress.forwards  # what is known already was not sent
             job.regions, job.score = progress.standing()
 
         case.before_batch = count
-        result = case.search(recipe, [request.seed], progress=tell)[0]
+        (result,) = explainer.search(case, progress=report)
         job.forwards = result.ledger.mec
         case.before_batch = lambda _: self._check(job)
         if isinstance(result, Ordering):
