@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: install demo test test-hostile test-portable test-floors clean
+.PHONY: install demo lint check test browser test-hostile test-portable test-floors clean
 
 install: $(STAMP)
 
@@ -16,11 +16,24 @@ $(STAMP): pyproject.toml constraints.txt Makefile
 demo: install
 	$(BIN)/whymask explain "$$($(BIN)/python -c 'from skimage.data import data_dir; print(data_dir)')/camera.png"
 
-test: install
+lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Before a commit: the tests that need neither a large model nor a browser.
+QUICK := $(addprefix tests/,explainer images metrics results search utils views/test_document.py views/test_report.py test_layout.py)
+
+check: lint
+	$(BIN)/python -m pytest $(QUICK)
+
+test: lint
 	$(BIN)/python -m pytest
+
+# Tests of the page need a chromium; without one they are skipped. This installs Debian's, where there is none.
+browser:
+	for name in chromium chromium-browser google-chrome; do command -v $$name && exit; done; \
+		apt-get update && apt-get install --yes --no-install-recommends chromium
 
 # A sample of these is in the suite.
 test-hostile: install

@@ -9,7 +9,7 @@ from statistics import median
 
 import numpy as np
 
-from whymask.search import run
+from whymask.methods import run
 
 N = 64
 CENTROIDS = (np.argwhere(np.ones((8, 8))) + 0.5) / 8

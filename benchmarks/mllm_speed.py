@@ -20,9 +20,9 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 import whymask
 from whymask.explainer.case import Case
+from whymask.methods import Recipe
 from whymask.models.llava import Llava
 from whymask.models.qwen2_5_vl import Qwen25VL
-from whymask.search import Recipe
 
 QUESTION = (
     "You are asked a question about the image . Begin your reply strictly with Yes or No , then explain in one short "

@@ -26,9 +26,9 @@ def test_finds_the_quadrant_that_decides():
     assert set(evidence.regions) == TOP_LEFT
     assert evidence.target.label == "top left"
     assert evidence.area == 0.25
-    assert evidence.score > evidence.scene.full_score > evidence.removed_score
-    assert evidence.scene.blank_score == pytest.approx(0.25)
-    assert evidence.share == evidence.score / evidence.scene.full_score
+    assert evidence.score > evidence.image.full_score > evidence.removed_score
+    assert evidence.image.blank_score == pytest.approx(0.25)
+    assert evidence.share == evidence.score / evidence.image.full_score
     np.testing.assert_array_equal(evidence.mask, np.add.outer(np.arange(32) >= 16, np.arange(32) >= 16) == 0)
     np.testing.assert_array_equal(evidence.heatmap(), evidence.mask.astype(float))
     assert evidence.ledger.nominal == 320
@@ -63,7 +63,7 @@ def test_replay():
     curves = whymask.replay(ranking, model)
     assert curves.forwards == 32
     assert curves.insertion_auc > 0.5 > curves.deletion_auc
-    assert curves.insertion_curve[-1] == pytest.approx(ranking.scene.full_score)
+    assert curves.insertion_curve[-1] == pytest.approx(ranking.image.full_score)
     backwards = type(ranking)(**{**ranking.__dict__, "order": ranking.order[::-1]})
     assert whymask.replay(backwards, model).insertion_auc < curves.insertion_auc
     other = whymask.replay(ranking, model, fill="blur")
@@ -83,9 +83,9 @@ def test_saved_is_loaded(tmp_path, method):
     assert json.dumps(loaded.as_dict()) == json.dumps(result.as_dict())
     assert str(loaded) == str(result)
     for name in ("photo", "canvas", "fill"):
-        np.testing.assert_array_equal(getattr(loaded.scene, name), getattr(result.scene, name))
-    np.testing.assert_array_equal(loaded.scene.partition.labels, result.scene.partition.labels)
-    assert loaded.scene.box == result.scene.box
+        np.testing.assert_array_equal(getattr(loaded.image, name), getattr(result.image, name))
+    np.testing.assert_array_equal(loaded.image.partition.labels, result.image.partition.labels)
+    assert loaded.image.box == result.image.box
     np.testing.assert_array_equal(loaded.heatmap(), result.heatmap())
     assert [file.name for file in path.parent.iterdir()] == ["result.npz"]
 
@@ -131,11 +131,11 @@ def test_a_file_whose_parts_do_not_fit_together_is_refused(tmp_path, change):
         Explanation.load(path)
 
 
-def test_seed_regions_are_the_whole_mask():
+def test_the_initial_mask_of_an_ordering_is_whole():
     ranking = explain(method="trace+greedy", params={"early_stop": True})
-    assert len(ranking.seed_regions) == 4
-    assert ranking.order[: ranking.kept] == ranking.seed_regions[: ranking.kept]
-    assert explain(method="greedy", k=None).seed_regions == ()
+    assert len(ranking.initial_mask) == 4
+    assert ranking.order[: ranking.kept] == ranking.initial_mask[: ranking.kept]
+    assert explain(method="greedy", k=None).initial_mask == ()
 
 
 def test_what_is_no_result_is_refused(tmp_path):
@@ -255,16 +255,16 @@ def test_evidence_of_a_given_label_map_and_another_target():
 
 def test_prints_what_matters():
     evidence = explain(method="trace", params={"rounds": 10})
-    assert f"keep {evidence.score:.2f}, {evidence.share:.0%} of it" in str(evidence)
-    assert f"everything else scores {evidence.removed_score:.2f}" in str(evidence)
+    assert f"score {evidence.score:.2f} alone ({evidence.share:.0%} of the full score)" in str(evidence)
+    assert f"the rest of the image scores {evidence.removed_score:.2f}" in str(evidence)
     asked = str(explain(target="se"))
-    assert asked.startswith("The model says 'top left'; explained is 'bottom right': it scores")
+    assert asked.startswith("The model says 'top left'; 'bottom right' scores")
     for words in (
         "The model says 'top left', which scores",
         "4 of 16 regions (0, 1, 4, 5)",
         "25.0%",
         "forwards",
-        "to probe in",
+        "to probe; ",
     ):
         assert words in str(evidence)
     assert "most important first" in str(explain(method="greedy", k=None))

@@ -85,7 +85,7 @@ def test_one_progress_bar(capsys):
 
 @pytest.mark.skipif(not MODELS["efficientnet-lite0"].installed, reason="the weights are not installed: whymask[lite]")
 def test_batch_size_and_company_move_scores_by_less_than_1e_6():
-    from whymask.explainer.case import Case, batching, responder
+    from whymask.explainer.case import Case, Responder, batching
     from whymask.search.driver import in_batches
 
     model = whymask.load("efficientnet-lite0")
@@ -93,9 +93,9 @@ def test_batch_size_and_company_move_scores_by_less_than_1e_6():
     cases = [Case.of(f"{data_dir}/{name}", model) for name in names]
     rng = np.random.default_rng(0)
     pieces = [(case, rng.random((6, case.partition.n)) < 0.4) for case in cases]
-    alone = [in_batches([piece], responder(), 1)[0] for piece in pieces]
+    alone = [in_batches([piece], Responder(), 1)[0] for piece in pieces]
     for size in (7, 64):
-        together = in_batches(pieces, responder(), size)
+        together = in_batches(pieces, Responder(), size)
         for scores, expected in zip(together, alone, strict=True):
             np.testing.assert_allclose(scores, expected, atol=1e-6)
     assert batching(model).size >= 1

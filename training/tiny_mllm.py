@@ -1,4 +1,4 @@
-"""Train the two small multimodal models that ship with the package, on scenes of `whymask.scenes`.
+"""Train the two small multimodal models that ship with the package, on scenes of `whymask.images.scenes`.
 
     python training/tiny_mllm.py qwen --device cuda --seconds 130 --out tiny-qwen
     python training/tiny_mllm.py llava --device cuda --seconds 140 --out tiny-llava

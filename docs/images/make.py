@@ -14,7 +14,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from skimage.data import data_dir
 
 import whymask
-from whymask.results.figure import compare_figure, save_figure
+from whymask.results.plotting import save_figure
+from whymask.views.compare import compare_figure
 from whymask.views.report import report
 
 HERE = Path(__file__).parent

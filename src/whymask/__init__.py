@@ -10,13 +10,15 @@ from whymask.errors import WhymaskError
 from whymask.version import __version__
 
 if TYPE_CHECKING:
-    from whymask.api import explain, explain_many, repair, replay
+    from whymask.api import explain, explain_many, register, repair, replay
     from whymask.explainer.explainer import Explainer, Settings
     from whymask.metrics.curves import Curves
-    from whymask.models.registry import load, wrap
+    from whymask.models.own import wrap
+    from whymask.models.registry import load
     from whymask.results.mask import EvidenceMask
     from whymask.results.ordering import Ordering
     from whymask.results.repair import Repair
+    from whymask.search.stage import stage
 
 __all__ = [
     "METHOD",
@@ -31,13 +33,17 @@ __all__ = [
     "explain",
     "explain_many",
     "load",
+    "register",
     "repair",
     "replay",
+    "stage",
     "wrap",
 ]
 
 _HOME = {
+    "register": "whymask.api",
     "repair": "whymask.api",
+    "stage": "whymask.search.stage",
     "Explainer": "whymask.explainer.explainer",
     "Settings": "whymask.explainer.explainer",
     "Repair": "whymask.results.repair",
@@ -45,10 +51,10 @@ _HOME = {
     "explain_many": "whymask.api",
     "replay": "whymask.api",
     "load": "whymask.models.registry",
-    "wrap": "whymask.models.registry",
+    "wrap": "whymask.models.own",
     "Curves": "whymask.metrics.curves",
     "EvidenceMask": "whymask.results.mask",
-    "METHOD": "whymask.search.recipes",
+    "METHOD": "whymask.methods",
     "Ordering": "whymask.results.ordering",
 }
 

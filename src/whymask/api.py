@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Unpack
+from typing import Any, TypeVar, Unpack
 
+from whymask.data.sources import SOURCES
+from whymask.errors import WhymaskError
 from whymask.explainer.explainer import MODEL, Explainer, Report, SettingsDict, accepts_settings
 from whymask.images.imaging import ImageSource
 from whymask.images.masking import Fill
+from whymask.methods import STAGES
 from whymask.metrics.curves import Curves
 from whymask.models.base import Model
+from whymask.models.registry import FAMILIES, Family
 from whymask.results.mask import EvidenceMask
 from whymask.results.ordering import Ordering
 from whymask.results.repair import Repair
+from whymask.search.stage import Stage
 
+T = TypeVar("T")
 REPAIR_METHOD = "trace"  # not METHOD: the paper's repair results, and ours in docs/results, are TRACE's
 
 
@@ -105,3 +111,26 @@ def replay(
         batch_size: images per model batch.
     """
     return Explainer(model, batch_size=batch_size).replay(ordering, fill=fill)
+
+
+def register(thing: T) -> T:
+    """Add something of your own under its name: a search, a model family or a data source.
+
+    It then works wherever a name is given: in Python, on the command line, in benchmarks and on the served page. Also a
+    decorator; installed packages need not call it when they have entry points ("whymask.searches", "whymask.models",
+    "whymask.sources").
+
+    Args:
+        thing: a function decorated with `whymask.stage`, a `Family` (whymask.models.registry), or a class that
+            implements `Source` (whymask.data.base).
+    """
+    added: Any = thing
+    if isinstance(added, Stage):
+        STAGES.add(added)
+    elif isinstance(added, Family):
+        FAMILIES.add(added)
+    elif isinstance(added, type) and all(hasattr(added, part) for part in ("name", "makes", "read", "splits")):
+        SOURCES.add(added)
+    else:
+        raise WhymaskError(f"register takes a stage, a Family or a Source, not {added!r}.")
+    return thing

@@ -7,12 +7,13 @@ import torch
 import whymask
 from whymask import WhymaskError
 from whymask.baselines.backward import saving
+from whymask.methods import Recipe, run
 from whymask.models import MODELS
 from whymask.results.ordering import Ordering
-from whymask.search import METHODS, Recipe, run
 
 from baselines.plain import every_pixel
 from models.tiny import lit
+from search.functions import METHODS
 
 BACKWARD = [name for name, method in METHODS.items() if method.needs == "gradients"]
 
@@ -143,7 +144,7 @@ def test_a_map_that_tells_nothing_is_told(name, tmp_path):
     result = whymask.explain(lit(1, size=16), model, method=name, regions="grid:2x2", target=0)
     assert result.flat
     assert result.as_dict()["flat"]
-    assert "map is the same everywhere: it tells nothing about the 4 regions." in str(result)
+    assert "map is constant: it does not rank the 4 regions." in str(result)
     assert Ordering.load(result.save(tmp_path / "flat")).flat
 
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whymask import WhymaskError
-from whymask.search import run
+from whymask.methods import run
 
 from search.functions import modular, tangled
 

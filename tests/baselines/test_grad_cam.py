@@ -8,7 +8,7 @@ from scipy.stats import spearmanr
 import whymask
 from whymask import WhymaskError
 from whymask.baselines.grad_cam import feature_maps, patch_grid
-from whymask.search import Recipe
+from whymask.methods import Recipe
 
 from baselines.plain import every_pixel, planted
 

@@ -5,8 +5,8 @@ import torch
 import whymask
 from whymask import WhymaskError
 from whymask.images.imaging import CentreCrop
+from whymask.methods import Recipe
 from whymask.models.clip import ClipZeroShot
-from whymask.search import Recipe
 
 from baselines.plain import every_pixel
 from models.tiny import lit, quadrants

@@ -5,7 +5,7 @@ import torch
 import whymask
 from whymask import WhymaskError
 from whymask.baselines import captum
-from whymask.search import Recipe
+from whymask.methods import Recipe
 
 from baselines.plain import every_pixel, linear
 
@@ -24,7 +24,7 @@ def test_its_cost_is_not_counted_in_forwards():
     result = whymask.explain(image, model, method="gradient", regions="grid:2x2")
     assert result.ledger.mec == 0
     assert result.provenance["needs"] == "gradients"
-    assert "It took backward passes and 0 forwards" in str(result)
+    assert "Cost: gradients; 0 forwards" in str(result)
     many = dict(whymask.explain_many([image, image], model, method="gradient", regions="grid:2x2", budget=0))
     assert [many[i].order for i in range(2)] == [result.order] * 2
 

@@ -4,7 +4,7 @@ import torch
 
 from whymask import WhymaskError
 from whymask.baselines.ig2 import BLURS, path_integral
-from whymask.search import Recipe
+from whymask.methods import Recipe
 
 from baselines.plain import every_pixel, linear, planted, smooth
 

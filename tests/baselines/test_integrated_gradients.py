@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from whymask.baselines.integrated_gradients import contributions, integrated_gradients
-from whymask.search import Recipe
+from whymask.methods import Recipe
 
 from baselines.plain import every_pixel, linear, planted
 from search.functions import problem
@@ -15,7 +15,7 @@ def test_a_linear_model():
     model, weights, image = linear()
     (result,) = every_pixel(image, model).search(Recipe("integrated-gradients"))
     shares = (weights * image.transpose(2, 0, 1) / 255).sum(axis=0)
-    full, blank = result.scene.full_score, result.scene.blank_score
+    full, blank = result.image.full_score, result.image.blank_score
     np.testing.assert_allclose(result.map, np.abs(shares / shares.sum() * (full - blank)), atol=1e-4)
 
 
@@ -24,7 +24,7 @@ def test_it_adds_up_whatever_the_fill():
     case = every_pixel(image, model, target=1, fill="mean")
     (result,) = case.search(Recipe("integrated-gradients"))
     found = contributions(case.differentiable(), steps=200)
-    gain = result.scene.full_score - result.scene.blank_score
+    gain = result.image.full_score - result.image.blank_score
     assert float(found.sum()) == pytest.approx(gain, abs=0.01)  # a kink on the way
 
 

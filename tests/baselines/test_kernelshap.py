@@ -7,7 +7,7 @@ import torch
 from scipy.stats import spearmanr
 
 from whymask.baselines.kernelshap import coalitions, kernelshap, shapley
-from whymask.search import run
+from whymask.methods import run
 
 from search.functions import complete, modular, problem, sigmoid, tangled
 

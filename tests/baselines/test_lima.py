@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whymask.search import run
+from whymask.methods import run
 
 from search.functions import modular, tangled
 

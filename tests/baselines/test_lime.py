@@ -1,7 +1,7 @@
 import numpy as np
 
 from whymask.baselines.lime import coefficients
-from whymask.search import run
+from whymask.methods import run
 
 from search.functions import modular, tangled
 

@@ -111,9 +111,9 @@ def test_other_methods_take_both_families(model, method):
     if "gradient" in method:
         pytest.importorskip("captum", reason="captum is not installed: whymask[gradients]")
     quick = {"steps": 2, "masks": 10, "designs": 10}
-    from whymask.search import METHODS
+    from whymask.methods import Recipe
 
-    params = {name: value for name, value in quick.items() if name in METHODS[method].parameters}
+    params = {name: value for name, value in quick.items() if name in Recipe(method).method.parameters}
     result = whymask.explain(PHOTO, model, method=method, params=params, **OPTIONS)
     assert result.n == 16
 

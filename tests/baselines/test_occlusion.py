@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from whymask.search import run
+from whymask.methods import run
 
 from search.functions import modular, tangled
 

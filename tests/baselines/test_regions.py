@@ -3,7 +3,7 @@ import pytest
 
 from whymask import WhymaskError
 from whymask.baselines.regions import by_map, by_values
-from whymask.search import run
+from whymask.methods import run
 
 from search.functions import problem
 

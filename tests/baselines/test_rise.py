@@ -58,6 +58,23 @@ def test_a_function_over_whole_pixels_gets_rounded_ones():
     assert {images.dtype for images in seen} == {np.dtype(np.uint8)}
 
 
+@pytest.mark.parametrize("method", ["rise", "hsic"])
+def test_a_function_sees_the_fill_where_pixels_are_hidden(method):
+    seen = []
+
+    def bright(images):
+        seen.append(images)
+        return images.mean(axis=(1, 2, 3)) / 255
+
+    image, fill = lit(0), (130, 140, 250)
+    params = FEW if method == "rise" else {"designs": 64, "grid": 4}
+    whymask.explain(image, whymask.wrap(bright), method=method, regions="grid:2x2", fill=fill, params=params)
+    images = np.concatenate(seen)
+    low, high = np.minimum(image, fill), np.maximum(image, fill)
+    assert ((images >= low) & (images <= high)).all()
+    np.testing.assert_allclose(images.mean(axis=0), (image.astype(float) + fill) / 2, atol=30)  # half of each
+
+
 def test_many_images_together_equal_one_by_one():
     images = [lit(q) for q in (3, 0, 1)]
     options = {"method": "rise", "regions": "grid:4x4", "params": FEW, "batch_size": 33}

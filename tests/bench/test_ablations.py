@@ -30,13 +30,13 @@ def test_an_ablation_is_a_configuration():
     made = ablated(config(BASE), "k")
     assert str(made.out) == "runs/base-k"
     assert [(split.name, split.draw, split.emphasis) for split in made.splits] == [("correct", 100, "ins")]
-    assert (made.photos.correct, made.photos.wrong) == (2000, 0)
+    assert (made.sources["photos"].correct, made.sources["photos"].wrong) == (2000, 0)
     assert [dict(method.recipe.params) for method in made.methods] == [{"k": k} for k in (4, 6, 8, 10, 12, 16)]
     larger = ablated(config(BASE), "k-extension")
     assert [(s.name, s.draw, s.emphasis) for s in larger.splits] == [
         ("correct", 500, "ins"), ("cause", 100, "ins"), ("repair", 100, "high")
     ]  # fmt: skip
-    assert (larger.photos.correct, larger.photos.wrong) == (5000, 2000)
+    assert (larger.sources["photos"].correct, larger.sources["photos"].wrong) == (5000, 2000)
 
 
 def test_manifests_are_taken_as_they_are():

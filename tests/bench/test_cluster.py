@@ -5,7 +5,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections import Counter, deque
+from collections import Counter
 
 import pytest
 
@@ -15,7 +15,7 @@ from whymask.bench.cluster import _again
 from whymask.bench.config import config
 from whymask.bench.records import Store
 from whymask.bench.runner import run
-from whymask.bench.worker import Work
+from whymask.bench.work import Planned, Queue, Work
 from whymask.data.manifest import Sample
 from whymask.models.packages import optional
 
@@ -171,17 +171,17 @@ def test_a_ray_that_refuses_is_not_called_missing(monkeypatch, kind, text):
 
 def test_a_sample_that_costs_workers_is_given_up(tmp_path):
     store, one = Store(tmp_path), row("greedy")
-    work = Work([(Sample(name, f"{name}.png"), name) for name in "ab"], [(one, None, (0, 1))])
-    waiting, lost = deque(), Counter()
-    assert list(_again(work, waiting, store, lost)) == []
-    alone = [work for work, _ in waiting]
+    work = Work([(Sample(name, f"{name}.png"), name) for name in "ab"], [Planned(one, None, (0, 1))])
+    queue, lost = Queue([], store), Counter()
+    assert list(_again(work, queue, lost)) == []
+    alone = [*queue.waiting]
     assert [[sample.id for sample, _ in work.samples] for work in alone] == [["b"], ["a"]]
-    waiting.clear()
+    queue.waiting.clear()
     store.declare([one])
     store.append({"key": one.key("a", 0), "row": one.hash, "sample": "a", "seed": 0, **ordering(0.5)})
-    assert list(_again(alone[1], waiting, store, lost)) == []
-    assert [work for work, _ in waiting] == [alone[1]]
-    (told,) = _again(alone[1], waiting, store, lost)  # what it had found stays
+    assert list(_again(alone[1], queue, lost)) == []
+    assert [*queue.waiting] == [alone[1]]
+    (told,) = _again(alone[1], queue, lost)  # what it had found stays
     assert told == {
         "key": one.key("a", 1), "row": one.hash, "sample": "a", "seed": 1,
         "error": "the worker died 2 times on this sample alone",

@@ -6,6 +6,7 @@ import pytest
 
 from whymask import WhymaskError
 from whymask.bench.config import config, read_config
+from whymask.data.photos import Photos
 
 ROOT = Path(__file__).parents[2]
 LEAST = {"models": ["efficientnet-lite0"], "methods": ["greedy"], "photos": {"source": "photos"}}
@@ -15,7 +16,7 @@ def test_the_least_configuration_is_the_papers():
     made = config(LEAST, name="x")
     assert [split.name for split in made.splits] == ["correct", "cause", "repair"]
     assert [split.emphasis for split in made.splits] == ["ins", "ins", "high"]
-    assert (made.photos.correct, made.photos.wrong, made.photos.seed) == (5000, 2000, 0)
+    assert made.sources == {"photos": Photos("photos", correct=5000, wrong=2000, seed=0)}
     assert (made.regions, made.fill, made.resize, str(made.out)) == ("slico:64", "black", "own", "runs/x")
     assert made.methods[0].seeds == (0,)
 
@@ -69,7 +70,7 @@ repope = {manifest = "wrong.jsonl"}
         ({"photos": {"source": "x", "corect": 1}}, "unknown key in [photos]: 'corect'; did you mean 'correct'?"),
         ({"splits": {"mine": {}}}, "the split 'mine' needs a manifest."),
         ({"splits": {"repope": {}}}, "the split 'repope' needs 'questions' or a manifest."),
-        ({"objects": 3}, "objects in the configuration must be text, not 3."),
+        ({"objects": 3}, "[objects] must be a table, not 3."),
         ({"questions": {}}, "[questions] needs a file and the folder of its images, or a number of scenes."),
         ({"questions": {"file": "x.json", "scenes": 3}}, "[questions] needs a file and the folder of its images, or"),
         ({"questions": {"scenes": 3, "sampling": "popula"}}, "unknown sampling 'popula'; did you mean 'popular'?"),
@@ -102,7 +103,7 @@ def test_the_configurations_at_hand_are_right(file):
     made = read_config(file)
     assert str(made.out) == f"runs/{file.stem}"
     # The systems the paper follows squash photos; what its multimodal models do is their own.
-    assert (made.resize == "squash") == (file.parent.name == "paper" and made.photos is not None)
+    assert (made.resize == "squash") == (file.parent.name == "paper" and "photos" in made.sources)
 
 
 def test_the_configuration_of_the_page_is_right():

@@ -7,15 +7,21 @@ from PIL import Image
 
 from whymask import WhymaskError
 from whymask.bench.config import config, read_config
+from whymask.data.base import Place
+from whymask.data.coco import coco_objects
 from whymask.data.manifest import read_manifest
-from whymask.data.objects import samples
-from whymask.data.pope import coco_objects, find_images, read_questions
-from whymask.data.splits import remembered
+from whymask.data.objects import Objects
+from whymask.data.pope import find_images, read_questions
 
 from bench.toy import table
+from models.talker import Talker
 
 NO_TEXT = [b"\xff\xfe", b"\0", b"[" * 100_000, b"9" * 10_000, b"null", b"[]", b"3", b'"\\ud800"']
 NO_PATH = ["\0", "\ud800", "a" * 10_000]
+
+
+def samples(folder):
+    return Objects(str(folder)).read(Place(folder))
 
 
 def refused(read):
@@ -31,7 +37,7 @@ def test_no_text(tmp_path, data):
     refused(lambda: read_manifest(file))
     refused(lambda: read_questions(file))
     refused(lambda: coco_objects(tmp_path))
-    refused(lambda: samples(tmp_path, tmp_path / "masks"))
+    refused(lambda: samples(tmp_path))
     file.write_bytes(b"a = " + data)
     refused(lambda: read_config(file))
 
@@ -71,19 +77,19 @@ def test_outlines_of_the_wrong_form(tmp_path, part, change):
     }
     file = tmp_path / "instances_x.json"
     file.write_text(json.dumps(data))
-    assert len(samples(tmp_path, tmp_path / "masks")) == 1
+    assert len(samples(tmp_path)) == 1
     data[part][0] |= change
     file.write_text(json.dumps(data))
-    refused(lambda: samples(tmp_path, tmp_path / "masks"))
+    refused(lambda: samples(tmp_path))
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff", b"[" * 100_000, b"null", b"[1]", b"{}"])
 def test_damaged_answers_are_asked_for_again(tmp_path, data):
     def answers():
-        return remembered(tmp_path, "about", lambda: [[0, 1]])
+        return Place(tmp_path).remembered(Talker(), "about", lambda: [[0, 1]])
 
     answers()
-    (file,) = tmp_path.iterdir()
+    (file,) = (tmp_path / "splits").iterdir()
     whole = file.read_bytes()
     file.write_bytes(data)
     assert answers() == [[0, 1]]

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from whymask.bench.stats import intervals, p_values
+from whymask.bench.stats import intervals, p_values, wilson
 
 
 def test_a_constant_is_sure():
@@ -37,3 +37,20 @@ def test_a_difference_in_one_direction_is_significant_and_one_in_both_is_not():
 def test_p_is_exact_where_all_flips_can_be_counted():
     # Of the 16 sign patterns of 1, 2, 3, 4 the sums 10 and -10 are as large as the one seen: p = 2 / 16.
     assert p_values(np.array([[1.0], [2.0], [3.0], [4.0]]))[0] == pytest.approx(2 / 16, abs=0.015)
+
+
+def test_the_smallest_p_says_how_many_flips_were_drawn():
+    assert p_values(np.ones((64, 1)))[0] == 1 / 5001  # none of 5,000 is as extreme, and what was seen counts
+
+
+@pytest.mark.parametrize(("share", "count"), [(0.8, 10), (0, 7), (1, 30), (0.5, 1), (0.37, 400)])
+def test_wilson_solves_its_equation(share, count):
+    """Its ends are where the share seen is 1.96 standard errors away: (share - p)^2 = z^2 p (1 - p) / count."""
+    for p in wilson(share, count):
+        assert 0 <= p <= 1
+        assert (share - p) ** 2 == pytest.approx(1.959964**2 * p * (1 - p) / count, abs=1e-6)
+
+
+def test_wilson_as_it_is_published():
+    assert wilson(0.8, 10) == pytest.approx((0.4902, 0.9433), abs=1e-4)
+    assert wilson(1, 10) == pytest.approx((0.7225, 1), abs=1e-4)

@@ -7,7 +7,7 @@ import pytest
 from whymask import WhymaskError
 from whymask.bench.records import Store
 from whymask.bench.render import as_csv, as_json, as_latex, as_markdown
-from whymask.bench.table import read, table
+from whymask.bench.table import difference, read, table
 
 from bench.made_up import ordering, row, write
 
@@ -94,8 +94,8 @@ def test_forwards_after_gradients_are_marked(tmp_path):
         "—",
         "100 [100, 100]",
     ]
-    assert "* goes backward first" in text
-    assert "* goes backward first" not in as_markdown(table([tmp_path / "run"], methods=["greedy", "gradient"]))
+    assert "* uses gradients first" in text
+    assert "* uses gradients first" not in as_markdown(table([tmp_path / "run"], methods=["greedy", "gradient"]))
 
 
 def test_some_rows_beside_the_one_they_are_compared_with(run):
@@ -131,6 +131,63 @@ def test_seeds_are_averaged_within_a_sample(tmp_path):
     (line,) = table([write(tmp_path / "run", [(row("trace+greedy"), results)])]).lines
     assert line.cells["insertion_auc"].mean == pytest.approx((0.3 + 0.9) / 2)
     assert line.seeds == (0, 1)
+
+
+def test_budgets_fills_and_seeds_have_columns_of_their_own(tmp_path):
+    def mask(score):
+        early = {"score@80": score / 2, "score@9": score / 4, "score/mean": score / 3, "score/blur": 0.1}
+        return {"score": score, "area": 0.1, "mec": 160, "seconds": 1.0, **early}
+
+    seeded = {("a", 0): mask(0.4), ("a", 1): mask(0.6), ("b", 0): mask(0.8), ("b", 1): mask(0.8)}
+    rows = [(row("trace", 1, returns="mask"), seeded),
+            (row("greedy", 0), {"a": ordering(0.5, **{"insertion_auc/blur": 0.3}), "b": ordering(0.5)})]  # fmt: skip
+    made = table([write(tmp_path / "run", rows)])
+    text = as_markdown(made)
+    assert (
+        "| **Ins** | Ins, blur | Del | @30 | @50 | High | Score@9 | Score@80 | Score | Score, blur | Score, mean |"
+        in text
+    )
+    assert "0.300 [0.300, 0.300] of 1" in text
+    assert "### net, correct, 2 samples, up to 2 seeds, standard deviation over seeds" in text
+    assert made.lines[1].spread["score"] == pytest.approx((0.1 + 0) / 2)
+    assert made.lines[0].spread == {}
+    for note in ("Score@B is the score", "Columns that name a fill", "up to 2 seeds"):
+        assert note in text
+    assert "score@80" in as_csv(made)
+
+
+def test_shares_have_wilson_intervals(tmp_path):
+    """Not only of repairs, and of the complement where failures are counted; differences are bootstrapped."""
+
+    def tried(repaired, removed):
+        return ordering(0.5, repaired=repaired, mistake="false_no", removed=removed, kept=0.2)
+
+    rows = [(row("greedy", 0), {str(i): tried(i < 8, 0.05) for i in range(10)}),
+            (row("trace", 1), {str(i): tried(i < 6, 0.3) for i in range(10)})]  # fmt: skip
+    made = table([write(tmp_path / "run", rows)], against="greedy")
+    cells, gaps = made.lines[0].cells, made.lines[1].differences
+    assert (cells["repaired"].low, cells["repaired"].high) == pytest.approx((0.4902, 0.9433), abs=1e-4)
+    assert (cells["false_no"].low, cells["false_no"].high) == pytest.approx((0.4902, 0.9433), abs=1e-4)
+    assert (cells["unrepaired"].low, cells["unrepaired"].high) == pytest.approx((0.567, 5.098), abs=1e-3)
+    assert (cells["csr@10"].low, cells["csr@10"].high) == pytest.approx((0.7225, 1), abs=1e-4)
+    assert (cells["kept"].low, cells["kept"].high) == pytest.approx((0.2, 0.2))
+    assert gaps["repaired"].mean == pytest.approx(-0.2)
+    assert (gaps["repaired"].low, gaps["repaired"].high) == pytest.approx((-0.5, 0), abs=1e-6)
+    assert "Repair Rate | false no | failed | AMCR | CSR@10 | kept | MEC" in as_markdown(made)
+
+
+def test_two_columns_of_two_rows_are_compared_on_the_samples_of_both(tmp_path):
+    masks = [{"score": s, "score@80": s / 2, "area": 0.1, "mec": 160, "seconds": 1.0} for s in (0.4, 0.6, 0.8)]
+    rows = [
+        (row("trace", 0), dict(zip("abc", masks, strict=True))),
+        (row("swap", 1), dict(zip("bcd", masks, strict=True))),
+    ]
+    trace, swap = table([write(tmp_path / "run", rows)]).lines
+    ratio, gap = difference(trace, swap, "score@80", "score")
+    assert ratio == pytest.approx(0.35 / 0.5)
+    assert (gap.mean, gap.low, gap.high, gap.samples) == pytest.approx((-0.15, -0.2, -0.1, 2), abs=1e-6)
+    assert difference(trace, swap, "insertion_auc") is None
+    assert difference(trace, trace, "score")[1].mean == 0
 
 
 def test_the_hash_is_of_the_numbers_and_not_of_the_times(tmp_path):

@@ -20,12 +20,12 @@ from whymask import EvidenceMask, cli
 from whymask.cli.options import write
 from whymask.models import MODELS
 from whymask.results.base import Explanation
-from whymask.search import METHODS
 from whymask.search.theory import paper_tables
 
 from images.test_imaging import bomb
 from models.talker import BRIGHT
 from models.tiny import lit, quadrants
+from search.functions import METHODS
 
 
 def whymask_command(*arguments):
@@ -49,9 +49,9 @@ def test_methods():
     listed = json.loads(whymask_command("methods", "--json").stdout)["methods"]
     assert [method["name"] for method in listed] == list(METHODS)
     assert next(m for m in listed if m["name"] == "trace")["parameters"]["k"] == 8
-    own, rivals = whymask_command("methods").stdout.split("\nMethods the paper compares with:\n")
-    rivals, more = rivals.split("\n\n")
-    names = [[line.split()[0] for line in group.splitlines()] for group in (own, rivals)]
+    own, baselines = whymask_command("methods").stdout.split("\nBaselines:\n")
+    baselines, more = baselines.split("\n\n")
+    names = [[line.split()[0] for line in group.splitlines()] for group in (own, baselines)]
     assert set(names[0] + names[1]) <= set(METHODS)
     assert {"trace", "greedy", "discs+swap", "smallest"} <= set(names[0])
     assert {"rise", "grad-cam", "asn"} <= set(names[1])
@@ -65,7 +65,7 @@ def test_one_method_with_its_parameters():
     assert whymask_command("methods", "trece").stderr == "whymask: unknown method 'trece'; did you mean 'trace'?\n"
 
 
-def test_a_rival_with_its_parameters():
+def test_a_baseline_with_its_parameters():
     assert whymask_command("methods", "rise").stdout.splitlines()[1:] == [
         "  masks              1000",
         "  grid               16",
@@ -86,7 +86,7 @@ def test_an_unknown_command_is_exit_code_2_without_a_traceback():
     assert "Traceback" not in answer.stderr
 
 
-@pytest.mark.parametrize("module", ["whymask", "whymask.search", "whymask.cli"])
+@pytest.mark.parametrize("module", ["whymask", "whymask.search", "whymask.methods", "whymask.cli"])
 def test_import_is_light(module):
     heavy = ["torch", "matplotlib", "skimage", "transformers", "sklearn"]
     code = f"import sys, {module}; print([name for name in {heavy} if name in sys.modules])"
@@ -122,7 +122,7 @@ def test_explain_a_photo(tmp_path):
 
 @lite
 @pytest.mark.parametrize(("method", "forwards"), [("occlusion", 17), ("hsic", 60), ("grad-cam", 0)])
-def test_rivals_explain_a_photo_too(tmp_path, method, forwards):
+def test_baselines_explain_a_photo_too(tmp_path, method, forwards):
     answer = whymask_command(
         "explain", CAMERA, "--method", method, "--regions", "grid:4x4", "--budget", "60", "--out", str(tmp_path),
         "--json", "--quiet",

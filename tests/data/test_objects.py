@@ -10,11 +10,16 @@ from whymask.bench.config import config
 from whymask.bench.records import Store
 from whymask.bench.runner import run
 from whymask.bench.table import table
-from whymask.data.objects import samples
+from whymask.data.base import Place
+from whymask.data.objects import Objects
 from whymask.interop.coco import to_coco_rle
 
 TOP = np.zeros((8, 16), dtype=bool)  # of a photo of 16 x 8 pixels
 TOP[:4, :8] = True
+
+
+def samples(folder):
+    return Objects(str(folder)).read(Place(folder / "run"))
 
 
 @pytest.fixture
@@ -57,7 +62,7 @@ def instances(*segmentations):
 )
 def test_every_form_of_annotations(photo, annotate):
     annotate(photo)
-    (sample,) = samples(photo, photo / "masks")
+    (sample,) = samples(photo)
     assert (sample.id, sample.image) == ("one", str(photo / "images" / "one.png"))
     np.testing.assert_array_equal(np.asarray(Image.open(sample.mask)) > 0, TOP)
 
@@ -113,14 +118,14 @@ def test_a_mask_of_ones_own(photo):
 
 def test_what_has_no_outlines_is_refused(photo):
     with pytest.raises(WhymaskError, match="has neither instances_"):
-        samples(photo, photo / "masks")
+        samples(photo)
     polygons(photo)
     (photo / "polygons" / "one.txt").write_text("3 0 0 0.5\n")
     with pytest.raises(WhymaskError, match="must hold lines of a class and pairs x y"):
-        samples(photo, photo / "masks")
+        samples(photo)
     (photo / "images" / "one.png").write_text("no image")
     with pytest.raises(WhymaskError, match=r"one.png cannot be read as an image"):
-        samples(photo, photo / "masks")
+        samples(photo)
     (photo / "images" / "one.png").unlink()
     with pytest.raises(WhymaskError, match="holds no photo with outlines"):
-        samples(photo, photo / "masks")
+        samples(photo)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from whymask import WhymaskError
+from whymask.data.coco import coco_objects
 from whymask.data.pope import (
     Question,
     ask,
-    coco_objects,
     find_images,
     pick,
     questions_about,

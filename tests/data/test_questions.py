@@ -1,17 +1,22 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from PIL import Image
 
 import whymask
-from whymask import repair
+from whymask import WhymaskError, repair
 from whymask.bench.config import config
 from whymask.bench.records import Store
 from whymask.bench.render import as_markdown
 from whymask.bench.runner import run
 from whymask.bench.table import table
-from whymask.data.manifest import read_manifest
+from whymask.data import scenes as scene_questions
+from whymask.data.base import Place
+from whymask.data.manifest import Sample, read_manifest
 from whymask.data.pope import Question, write_questions
-from whymask.data.questions import build, to_ask
+from whymask.data.questions import PROMPTS, Questions, answer_all
+from whymask.images import scenes
 from whymask.metrics import RepairOutcome, repairs
 
 from bench.made_up import ordering, row, write
@@ -69,24 +74,128 @@ def test_records_tell_what_a_repair_does(base, tmp_path):
 
 
 def test_answers_are_asked_for_once(base, tmp_path):
-    made = config(base)
-    model = Talker()
-    first = build(to_ask(made.questions), model, tmp_path / "cache", "plain")
+    place, model = Place(tmp_path), Talker()
+    plain, long = (Questions(**base["questions"], prompt=prompt) for prompt in ("plain", "vqa"))
+    samples = plain.read(place)
+    first = plain.splits(samples, model, place)
     forwards = model.forwards
-    assert build(to_ask(made.questions), model, tmp_path / "cache", "plain") == first
+    assert plain.splits(samples, model, place) == first
     assert model.forwards == forwards
-    build(to_ask(made.questions), model, tmp_path / "cache", "vqa")
+    long.splits(samples, model, place)
     assert model.forwards > forwards
 
 
-def test_scenes_need_no_files():
-    asked = to_ask(config({"models": ["m"], "methods": ["greedy"], "questions": {"scenes": 2}}).questions)
-    assert len(asked) == 12
-    images = list(dict.fromkeys(image for _, image in asked))
+@pytest.fixture
+def folder(tmp_path):
+    """A scene that misleads, one that does not, and one that leaves the talker undecided."""
+    calm, odd = BRIGHT.copy(), BRIGHT.copy()
+    calm[16:, 16:] = 0
+    odd[:16], odd[:, 16:] = 0, 0
+    for name, image in {"misleading": BRIGHT, "calm": calm, "odd": odd}.items():
+        Image.fromarray(image).save(tmp_path / f"{name}.png")
+    return tmp_path
+
+
+def asked(folder, want):
+    names = ("misleading", "calm", "odd", "misleading")
+    return [Sample(str(i), str(folder / f"{name}.png"), want, "Is there a dog?") for i, name in enumerate(names)]
+
+
+def split(folder, want, model, prompt="plain"):
+    return Questions(scenes=1, prompt=prompt).splits(asked(folder, want), model, Place(folder))
+
+
+def test_splits_by_what_the_model_answers(folder):
+    model = Talker("well...")
+    model.batch_size = 3
+    assert list(answer_all(model, asked(folder, "No"))) == ["Yes", "No", "well...", "Yes"]
+    made = {name: [(s.id, s.target) for s in some] for name, some in split(folder, "No", model).items()}
+    # POPE explains what was said, RePOPE what should have been; what is neither yes nor no is in no split.
+    assert made == {
+        "pope": [("0", "Yes"), ("1", "No"), ("3", "Yes")],
+        "repope": [("0", "No"), ("3", "No")],
+        "repope-cause": [("0", "Yes"), ("3", "Yes")],
+        "seen": [],  # nobody wants it
+    }
+
+
+def test_false_no(folder):
+    made = split(folder, "Yes", Talker())
+    assert [(s.id, s.target) for s in made["repope"]] == [("1", "Yes"), ("2", "Yes")]
+    assert [(s.id, s.target) for s in made["repope-cause"]] == [("1", "No"), ("2", "No")]
+
+
+def test_one_image_too_many(folder):
+    class Full(Talker):
+        def bind(self, *args, **options):
+            raise MemoryError
+
+    with pytest.raises(WhymaskError, match="one image does not fit into memory"):
+        split(folder, "No", Full())
+
+
+def test_the_prompt_asks_for_yes_or_no(folder):
+    class Hears(Talker):
+        def bind(self, image, *, question=None, **options):
+            self.heard = question
+            return super().bind(image, question=question, **options)
+
+    model = Hears()
+    one = split(folder, "No", model, "vqa")["pope"][0]
+    assert one.question == model.heard == PROMPTS["vqa"].format(question="Is there a dog?")
+    assert "Question: Is there a dog?\nAnswer:" in one.question
+
+
+def test_missing_images_are_named(base, tmp_path):
+    with pytest.raises(WhymaskError, match="there is no image folder"):
+        Questions(base["questions"]["file"], str(tmp_path / "photos")).read(Place(tmp_path))
+
+
+def test_scenes_need_no_files(tmp_path):
+    samples = Questions(scenes=2).read(Place(tmp_path))
+    images = list(dict.fromkeys(sample.image for sample in samples))
     numbers = [int(image.removeprefix("scene:")) for image in images]
-    assert [whymask.scenes.file_name(number) for number in numbers] == list(dict.fromkeys(q.image for q, _ in asked))
-    there = whymask.scenes.named(images[0]).objects
-    assert all((question.label == "yes") == (question.text.split()[3] in there) for question, _ in asked[:6])
+    assert (len(samples), numbers) == (12, scene_questions.tested(2))
+    there = scenes.named(images[0]).objects
+    assert all((sample.target == "Yes") == (sample.question.split()[3] in there) for sample in samples[:6])
+    assert not list(tmp_path.iterdir())
+
+
+def test_right_yeses_about_scenes_come_with_their_object(tmp_path):
+    class Sure(Talker):
+        def respond(self, inputs, bounds):
+            response = super().respond(inputs, bounds)
+            return replace(response, top=np.zeros(len(inputs), dtype=int))  # always "Yes"
+
+    given = {
+        "out": str(tmp_path / "run"),
+        "models": ["talker"],
+        "methods": [{"method": "random-k", "params": {"k": 2}}],
+        "questions": {"scenes": 2, "prompt": "plain"},
+        "splits": {"seen": {}},
+        "regions": "grid:2x2",
+    }
+    assert config(given).splits[0].emphasis == "ins"
+    summary = run(config(given), load=lambda spec: Sure(), quiet=True)
+    assert (summary.done, summary.failed) == (6, [])
+    for sample in listed(tmp_path, "seen"):
+        mask = scenes.named(sample.image).mask(sample.question.split()[3])
+        assert sample.target == "Yes"
+        np.testing.assert_array_equal(np.asarray(Image.open(sample.mask)) > 0, mask)
+    for record in Store(tmp_path / "run").records.values():
+        assert record["object"] > 0
+        assert 0 <= record["on_object"] <= 1
+
+
+def test_only_scenes_have_masks(base):
+    with pytest.raises(WhymaskError, match="the split 'seen' needs questions about scenes"):
+        run(config({**base, "splits": {"seen": {}}}), load=lambda spec: Talker(), quiet=True)
+
+
+def test_more_splits_are_made_where_they_are_named(base):
+    assert [split.name for split in config(base).splits] == ["pope", "repope"]
+    (split,) = config({**base, "splits": {"repope-cause": {}}}).splits
+    assert split.emphasis == "ins"  # what is explained is the model's own answer
 
 
 def test_a_classifier_that_is_wrong_is_repaired_too(base, tmp_path):
@@ -136,7 +245,7 @@ def test_repair_columns_are_those_of_the_metrics(tmp_path):
     head, greedy, trace = ([cell.strip() for cell in text[i].strip("|").split("|")] for i in (2, 4, 5))
     start = head.index("**Repair Rate**")
     assert head[start + 1 :] == ["false yes", "false no", "failed", "AMCR", "CSR@10", "MEC", "s", "forwards/s"]
-    assert greedy[start + 1 : start + 3] == ["1.000 [1.000, 1.000] of 1", "0.667 [0.000, 1.000] of 3"]
+    assert greedy[start + 1 : start + 3] == ["1.000 [0.207, 1.000] of 1", "0.667 [0.208, 0.939] of 3"]
     assert greedy[start + 3].startswith("1 [")
-    assert trace[start : start + 2] == ["**1.000 [1.000, 1.000]**", "1.000 [1.000, 1.000] of 1"]
+    assert trace[start : start + 2] == ["**1.000 [0.510, 1.000]**", "1.000 [0.207, 1.000] of 1"]
     assert trace[start + 4 : start + 6] == ["—", "—"]

@@ -6,7 +6,7 @@ import pytest
 
 from whymask import WhymaskError
 from whymask.data import scenes as scene_questions
-from whymask.data.pope import ask, find_images, read_questions
+from whymask.data.pope import ask
 from whymask.images import scenes
 from whymask.images.imaging import load_image
 
@@ -90,10 +90,3 @@ def test_a_scene_has_a_name():
     np.testing.assert_array_equal(np.asarray(load_image("scene:7")), scenes.scene("test", 7).pixels)
     with pytest.raises(WhymaskError, match="named by its number"):
         load_image("scene:seven")
-
-
-def test_scenes_as_files(tmp_path):
-    questions = read_questions(scene_questions.write(tmp_path, "popular", 2))
-    assert questions == scene_questions.questions("popular", 2)
-    for name, file in find_images(questions, tmp_path).items():
-        np.testing.assert_array_equal(np.asarray(load_image(file)), scenes.scene("test", NUMBER[name]).pixels)

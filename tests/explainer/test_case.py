@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from whymask.explainer.case import Case, batching, responder
-from whymask.search import Recipe, drive
+from whymask.explainer.case import Case, Responder, batching
+from whymask.methods import Recipe
+from whymask.search import drive
 
 from models.tiny import lit, quadrants
 
@@ -43,7 +44,7 @@ def test_images_in_one_batch_do_not_disturb_each_other(batch_size):
     cases = [case(quadrant, target=quadrant) for quadrant in range(4)]
     cases.append(Case.of(lit(0, 16), quadrants(16), regions="grid:4x4", target=0))  # another input shape
     searches = [c.start(Recipe("greedy")) for c in cases]
-    found = dict(drive(searches, responder(), batch_size=batch_size))
+    found = dict(drive(searches, Responder(), batch_size=batch_size))
     for number, c in enumerate(cases):
         alone = Case(c.model, c.bound, c.partition, batching(c.model), {}).search(Recipe("greedy"))[0]
         assert tuple(found[number].order) == alone.order
@@ -57,7 +58,7 @@ def test_models_in_one_drive_keep_their_own_images():
     dark.module.sharpness.neg_()
     cases = [Case.of(lit(2), model, regions="grid:4x4", target=2) for model in (bright, dark)]
     searches = [c.start(Recipe("greedy")) for c in cases]
-    found = dict(drive(searches, responder()))
+    found = dict(drive(searches, Responder()))
     for number, c in enumerate(cases):
         alone = Case(c.model, c.bound, c.partition, batching(c.model), {}).search(Recipe("greedy"))[0]
         assert tuple(found[number].order) == alone.order
@@ -105,16 +106,16 @@ def test_before_batch_ends_a_method_that_goes_backward_too(method):
     hook = model.module.register_forward_hook(lambda *_: ran.append(1))
     asked = []
 
-    def stop_at_the_second(_):
+    def stop_at_the_third(_):
         asked.append(len(ran))
-        if len(asked) == 2:
+        if len(asked) == 3:
             raise KeyError("stopped")
 
-    case.before_batch = stop_at_the_second
+    case.before_batch = stop_at_the_third
     try:
         with pytest.raises(KeyError, match="stopped"):
             case.search(Recipe(method))
     finally:
         hook.remove()
-    assert asked == [0, 1]
-    assert len(ran) == 1
+    assert asked == [0, 2, 3]  # before both scores are compared, and before each batch of the method
+    assert len(ran) == 3

@@ -116,7 +116,7 @@ def test_progress_shows_the_best_so_far():
     assert sorted(regions) == sorted(mask.regions)
     assert score == mask.score
     ordering = Explainer(quadrants(), method="greedy", regions="grid:4x4").explain(lit(0), progress=seen.append)
-    assert seen[-1].standing() == (ordering.order, pytest.approx(ordering.scene.full_score))
+    assert seen[-1].standing() == (ordering.order, pytest.approx(ordering.image.full_score))
 
 
 def test_a_repair_takes_every_setting():
@@ -133,4 +133,4 @@ def test_replay_keeps_the_fill_of_the_ordering():
     model = quadrants()
     ordering = Explainer(model, method="greedy", regions="grid:4x4", fill="mean").explain(lit(0))
     again = Explainer(model).replay(ordering)
-    np.testing.assert_allclose(again.insertion_curve[0], ordering.scene.blank_score, atol=1e-6)
+    np.testing.assert_allclose(again.insertion_curve[0], ordering.image.blank_score, atol=1e-6)

@@ -6,13 +6,12 @@ from PIL import Image
 
 import whymask
 from whymask import Repair, WhymaskError
-from whymask.explainer.case import Case
-from whymask.explainer.repairing import replies
+from whymask.explainer.case import Case, prefixes
+from whymask.explainer.repairing import outcome, replies
+from whymask.methods import Recipe
+from whymask.metrics import RepairOutcome
 from whymask.models.base import Response
 from whymask.results.base import Explanation
-from whymask.results.figure import save_figure
-from whymask.results.repair_figure import repair_panel
-from whymask.search import Recipe
 from whymask.views.report import report
 
 from models.talker import BRIGHT, Talker
@@ -27,9 +26,9 @@ def test_direct_keeps_the_mask_and_asks_again():
     assert (fixed.given, fixed.answer, fixed.repaired) == ("Yes", "No", True)
     assert 3 not in fixed.regions  # what misled it
     assert fixed.given_score == pytest.approx(0.9 / 1.45)
-    assert fixed.scene.full_score == pytest.approx(0.55 / 1.45)
+    assert fixed.image.full_score == pytest.approx(0.55 / 1.45)
     assert fixed.score == pytest.approx(1)
-    assert fixed.scene.blank_score == pytest.approx(1)
+    assert fixed.image.blank_score == pytest.approx(1)
     assert (fixed.removed, fixed.order) == (None, ())
     outcome = fixed.outcome("false_yes")
     assert (outcome.repaired, outcome.removed, outcome.mec) == (True, None, fixed.ledger.mec)
@@ -62,6 +61,17 @@ def test_every_forward_of_a_repair_can_be_stopped():
     case.before_batch = announced.append
     whymask.explainer.repairing.attempt(case, Recipe("greedy"))
     assert sum(announced) == model.forwards
+
+
+def test_what_repairs_with_how_little_removed():
+    """A mask repairs or not; of an ordering, the shortest and the longest prefix that repair are measured."""
+    case = Case.of(BRIGHT, Talker("Nothing"), target="No", question="?", regions="grid:2x2")
+    rows = prefixes([2, 0, 1, 3])
+    assert [ok for _, ok in replies(case, rows)] == [False, True, True, False]
+    assert outcome(case, rows) == RepairOutcome(True, removed=0.25, kept=0.5)
+    assert outcome(case, prefixes([3, 2, 1, 0])) == RepairOutcome(False, removed=1.0)
+    assert outcome(case, rows[1:2]) == RepairOutcome(True, kept=0.5)
+    assert outcome(case, rows[:1]) == RepairOutcome(False, kept=0.25)
 
 
 def test_generates_only_what_is_neither_yes_nor_no():
@@ -126,30 +136,3 @@ def test_before_and_after(tmp_path):
     np.testing.assert_array_equal(shown[..., 0] > 0, fixed.mask)
     with Image.open(fixed.savefig(tmp_path / "repair.png")) as drawn:
         assert (np.asarray(drawn.convert("RGB"))[:4] == 255).all()  # no title is cut off
-
-
-def test_methods_side_by_side(tmp_path):
-    repairs = [whymask.repair(BRIGHT, Talker(), method=method, **MISLED) for method in ("greedy", "occlusion", "trace")]
-    figure = repair_panel(repairs)
-    original, *panels, curves = figure.axes
-    assert original.get_title() == 'whole image\n"No" 0.38\nsays "Yes" (0.62)'
-    for axes, fixed in zip(panels, repairs, strict=True):
-        method, kept, said = axes.get_title().split("\n")
-        assert method == fixed.provenance["method"]
-        assert kept == f"{len(fixed.regions)} of 4 regions, {fixed.area:.0%}"
-        assert said == f'says "No" ({fixed.score:.2f})'
-        np.testing.assert_array_equal(np.asarray(axes.get_images()[0].get_array())[..., 0] > 0, fixed.mask)
-    lines = curves.get_lines()
-    for (line, dots), fixed in zip((lines[0:2], lines[2:4]), repairs, strict=False):
-        np.testing.assert_allclose(line.get_ydata(), [fixed.scene.blank_score, *fixed.scores])
-        assert len(dots.get_xdata()) == sum(fixed.right) > 0
-    assert lines[4].get_xydata().tolist() == [[repairs[2].area, repairs[2].score]]
-    assert curves.get_xlim() == (0, 1)
-    with Image.open(save_figure(figure, tmp_path / "panel.png")) as drawn:
-        assert (np.asarray(drawn.convert("RGB"))[:4] == 255).all()  # no title is cut off
-
-
-def test_only_repairs_of_one_answer_stand_side_by_side():
-    other = whymask.repair(np.zeros_like(BRIGHT), Talker(), **{**MISLED, "want": "Yes"})
-    with pytest.raises(WhymaskError, match="one image and one answer"):
-        repair_panel([whymask.repair(BRIGHT, Talker(), **MISLED), other])

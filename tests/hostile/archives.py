@@ -185,7 +185,7 @@ KINDS = {
     "mask": MASK,
     "ordering": {
         **ORDER,
-        "seed-big": {"seed_regions": [99]},
+        "initial-mask-big": {"initial_mask": [99]},
         "kept-big": {"kept": 99},
         "kept-float": {"kept": 0.5},
         "curves-negative": {"curves": CURVE | {"insertion": [-1.0] * 9}},

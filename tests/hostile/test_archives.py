@@ -32,7 +32,7 @@ def used(path, draw=True):
     assert len(problem) < 300
     if found is None:
         return False
-    assert thumbnail(found.scene.photo)
+    assert thumbnail(found.image.photo)
     assert report([found], ["x"]).encode()
     if draw:
         with warnings.catch_warnings():

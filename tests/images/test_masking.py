@@ -4,7 +4,7 @@ import torch
 from PIL import Image
 
 from whymask import WhymaskError
-from whymask.images.masking import compose, fill_canvas, fill_name, stack
+from whymask.images.masking import blend, compose, fill_canvas, fill_name, stack
 
 CANVAS = np.random.default_rng(0).integers(0, 256, (64, 48, 3), dtype=np.uint8)
 
@@ -75,3 +75,30 @@ def test_compose_chooses_by_region():
     assert stack([tensors, tensors]).shape == (8, 3, 2, 2)
     assert stack([expected, expected]).shape == (8, 3, 2, 2)
     assert stack([tensors]) is tensors
+
+
+def test_masked_images_are_made_where_the_image_is():
+    """On any device; "meta" stands for those that are not in this machine."""
+    rows = np.array([[True, False], [False, True], [True, True]])
+    index, x = torch.tensor([[[0, 1], [1, 0]]]), torch.randn(3, 2, 2)
+    made = compose(rows, index.to("meta"), x.to("meta"), x.to("meta"))
+    assert (made.device.type, made.shape) == ("meta", (3, 3, 2, 2))
+
+
+def test_soft_masks_show_the_rest_of_the_fill():
+    rng = np.random.default_rng(1)
+    pixel = np.arange(12).reshape(1, 3, 4)
+    masks = rng.random((5, 3, 4)).astype(np.float32)
+    x, x0 = rng.random((2, 3, 3, 4)).astype(np.float32)
+    expected = np.array([[mask * a + (1 - mask) * b for a, b in zip(x, x0, strict=True)] for mask in masks])
+    np.testing.assert_allclose(blend(masks, pixel, x, x0), expected, rtol=1e-6)
+    tensors = blend(masks, torch.from_numpy(pixel), torch.from_numpy(x), torch.from_numpy(x0))
+    np.testing.assert_allclose(tensors.numpy(), expected, rtol=1e-5)
+    whole, fill = (rng.integers(0, 256, (3, 4, 3), dtype=np.uint8) for _ in range(2))  # as functions take images
+    index = np.arange(12).reshape(3, 4, 1)
+    made = blend(masks, index, whole, fill)
+    assert made.dtype == np.uint8
+    np.testing.assert_array_equal(made, np.rint(masks[..., None] * whole + (1 - masks[..., None]) * fill))
+    hard = masks > 0.5
+    chosen = compose(hard.reshape(5, -1), index, whole, fill)
+    np.testing.assert_array_equal(blend(hard.astype(np.float32), index, whole, fill), chosen)

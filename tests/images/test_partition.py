@@ -24,6 +24,20 @@ def test_slico(canvas):
     np.testing.assert_array_equal(partition(canvas).labels, partition(canvas, "slico:64").labels)
 
 
+def test_slico_as_in_the_paper():
+    """Compactness 20; on a picture of smooth colours and an edge, others give other regions."""
+    from skimage.segmentation import slic
+
+    y, x = np.mgrid[:96, :96] / 96
+    canvas = np.stack([x, y, (x - 0.5) ** 2 + (y - 0.5) ** 2 < 0.1], axis=2)
+    canvas = (255 * canvas).astype(np.uint8)
+    found = partition(canvas, "slico:64").labels
+    np.testing.assert_array_equal(found, slic(canvas, 64, compactness=20, slic_zero=True, start_label=0))
+    for compactness in (10, 19, 21):
+        other = slic(canvas, 64, compactness=compactness, slic_zero=True, start_label=0)
+        assert (found != other).mean() > 0.01
+
+
 def test_slico_regions_are_connected():
     from skimage.measure import label
 

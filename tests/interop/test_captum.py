@@ -8,7 +8,7 @@ import torch
 from whymask import WhymaskError
 from whymask.images.partition import partition
 from whymask.interop.captum import EvidenceAttribution, Example
-from whymask.search import run
+from whymask.methods import run
 
 from models.tiny import Quadrants, lit
 

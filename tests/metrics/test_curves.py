@@ -57,3 +57,12 @@ def test_names_its_protocols_and_prints():
     assert "insertion AUC 0.575" in str(EXAMPLE)
     with pytest.raises(WhymaskError, match="one length"):
         Curves(np.ones(2), np.ones(3), np.ones(2))
+
+
+def test_curves_are_themselves():
+    """They hold arrays, which have no truth value: curves are compared by identity, and may be keys."""
+    again = Curves.from_dict(EXAMPLE.as_dict())
+    assert again != EXAMPLE
+    assert len({EXAMPLE, EXAMPLE, again}) == 2
+    with pytest.raises(AttributeError):
+        EXAMPLE.forwards = 3

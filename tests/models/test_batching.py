@@ -7,9 +7,9 @@ import torch
 import whymask
 from whymask import WhymaskError
 from whymask.explainer.case import Case, batching, halves
+from whymask.methods import Recipe
 from whymask.models.batching import Batching, is_out_of_memory
 from whymask.models.function import FunctionModel
-from whymask.search import Recipe
 
 from models.tiny import Quadrants, lit, quadrants
 

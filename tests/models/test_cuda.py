@@ -6,7 +6,7 @@ import torch
 
 import whymask
 from whymask.explainer.case import Case
-from whymask.search import Recipe
+from whymask.methods import Recipe
 
 from models.tiny import lit
 

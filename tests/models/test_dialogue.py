@@ -6,6 +6,7 @@ import transformers
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from whymask import WhymaskError
+from whymask.models.base import Target
 from whymask.models.dialogue import Dialogue, TokenTexts
 
 from models.tiny_mllm import LLAVA_TEMPLATE, tokenizer
@@ -81,7 +82,7 @@ def test_a_word_of_several_tokens_is_scored_as_a_whole(spaces, template):
     }.items():
         answer = made.answer(text, QUESTION)
         assert spelled(made, answer) == expected
-        assert (answer.text, answer.index) == (text, -1)
+        assert answer.target == Target.named(text)
 
 
 @pytest.mark.parametrize("spaces", SPACES)

@@ -2,9 +2,16 @@ import numpy as np
 import pytest
 import torch
 
+from whymask import WhymaskError
+from whymask.explainer.case import Case
+from whymask.images.imaging import CentreCrop
 from whymask.images.masking import blend
+from whymask.methods import Recipe
+from whymask.models.base import Response
+from whymask.models.differentiable import Evidence, rounding
+from whymask.models.torch_module import TorchClassifier
 
-from models.tiny import lit, quadrants
+from models.tiny import QUADRANTS, Quadrants, lit, quadrants
 
 
 @pytest.fixture
@@ -58,3 +65,70 @@ def test_layouts_blend_alike():
     first = [torch.from_numpy(a.transpose(2, 0, 1).astype(np.float32)) for a in (x, x0)]
     tensor = blend(masks, torch.from_numpy(pixel)[None], *first)
     np.testing.assert_allclose(tensor.numpy().transpose(0, 2, 3, 1), expected, rtol=1e-5)
+
+
+class Siglip(TorchClassifier):
+    """Classes that do not exclude each other: the score is a sigmoid."""
+
+    def evidence(self, outputs, targets):
+        logit = outputs[torch.arange(len(outputs)), list(targets)]
+        return Evidence(logit, torch.nn.functional.softplus(logit))
+
+
+class OverridesScore(TorchClassifier):
+    """The same family, with the sigmoid where only forward methods find it."""
+
+    def score(self, inputs, targets):
+        outputs = self.logits(inputs).float()
+        chances = outputs.sigmoid().double().numpy()
+        return Response(chances[np.arange(len(chances)), list(targets)], chances.argmax(axis=1))
+
+
+def family(kind, dtype="fp32"):
+    options = {"mean": (0, 0, 0), "std": (255, 255, 255), "name": "siglip", "dtype": dtype}
+    return kind(Quadrants(), CentreCrop(32), QUADRANTS, **options)
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "bf16", "fp16", "fp64"])
+def test_a_score_is_defined_once(dtype):
+    case = Case.of(lit(2), family(Siglip, dtype), target=2, regions="grid:4x4")
+    rows = np.random.default_rng(0).random((5, 16)) < 0.5
+    forward = case.model.respond(case.inputs(rows), [case.bound] * 5).score
+    image = case.differentiable()
+    logits = image.logit(case.inputs(rows))
+    np.testing.assert_allclose(forward, logits.sigmoid().numpy(), atol=1e-6)
+    np.testing.assert_allclose(forward, image.score(case.inputs(rows)).numpy(), atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "fp16", "bf16"])
+def test_two_scores_are_an_error(dtype):
+    case = Case.of(lit(2), family(OverridesScore, dtype), target=1, regions="grid:4x4")
+    words = r"^siglip gives the image a score of 0\.80\d\d, and 0\.02\d\d where gradients are computed: .*\.$"
+    for method in ("gradient", "integrated-gradients"):
+        with pytest.raises(WhymaskError, match=words):
+            case.search(Recipe(method))
+    assert case.search(Recipe("trace", {"k": 4, "rounds": 1}))  # the forward methods have their score
+
+
+def test_scores_are_compared_once_a_case_and_not_counted():
+    case = Case.of(lit(2), quadrants(), target=2, regions="grid:4x4")
+    ran = []
+    case.model.module.register_forward_hook(lambda *_: ran.append(1))
+    case.differentiable()
+    assert len(ran) == 2
+    case.differentiable()
+    assert len(ran) == 2
+    assert case.search(Recipe("integrated-gradients", {"steps": 2}))[0].ledger.mec == 0
+
+
+def test_scores_that_vary_are_not_compared():
+    model = family(OverridesScore)
+    model.deterministic = False
+    assert Case.of(lit(2), model, target=2, regions="grid:4x4").differentiable().bound.target.index == 2
+
+
+def test_what_rounding_allows():
+    """A few roundings of 1 is always allowed, and a family that is off by 0.1 is found in single precision."""
+    for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16):
+        assert 8 * torch.finfo(dtype).eps < rounding(torch.zeros(1, dtype=dtype)) < 0.2
+    assert rounding(torch.zeros(1)) < 1e-3

@@ -39,7 +39,7 @@ def local(**options):
 def same(found, expected):
     assert found.regions == expected.regions
     assert (found.score, found.removed_score) == (expected.score, expected.removed_score)
-    assert (found.scene.full_score, found.scene.blank_score) == (expected.scene.full_score, expected.scene.blank_score)
+    assert (found.image.full_score, found.image.blank_score) == (expected.image.full_score, expected.image.blank_score)
     assert found.ledger.as_dict()["mec"] == expected.ledger.as_dict()["mec"]
 
 

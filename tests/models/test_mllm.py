@@ -146,12 +146,12 @@ def test_explains_replays_and_saves(checkpoint, tmp_path):
     assert len(found.regions) == 10
     assert found.provenance["question"] == QUESTION
     assert found.provenance["view"] == model.settings["view"]
-    assert found.scene.prediction == found.target.label
+    assert found.image.prediction == found.target.label
     assert str(found).startswith(f"Asked {QUESTION!r}, the model says {found.target.label!r}, which scores")
     text = "a [[dog]] on the sofa"
     ordering = whymask.explain(PHOTO, model, question=QUESTION, target=text, method="greedy", regions="grid:2x2")
     curves = whymask.replay(whymask.Ordering.load(ordering.save(tmp_path / "saved.npz")), model)
-    assert curves.insertion[-1] == pytest.approx(ordering.scene.full_score, abs=1e-5)
+    assert curves.insertion[-1] == pytest.approx(ordering.image.full_score, abs=1e-5)
 
 
 def test_many_questions_at_once_equal_each_alone(checkpoint):

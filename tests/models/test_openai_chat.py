@@ -70,7 +70,7 @@ def test_explains_as_the_probability_of_the_word_does(fault, timeout):
         found = whymask.explain(image, model, question=QUESTION, target=" yes", **search)
     assert found.regions == expected.regions
     assert found.score == pytest.approx(expected.score, abs=1e-12)
-    assert found.scene.full_score == pytest.approx(expected.scene.full_score, abs=1e-12)
+    assert found.image.full_score == pytest.approx(expected.image.full_score, abs=1e-12)
     assert found.target.label == "yes"
     assert found.provenance["deterministic"] is False
     assert (model.retries_made > 0) == (fault is not None)

@@ -44,5 +44,35 @@ def test_what_is_missing_is_named(file):
         whymask.load(f"{file}:brigt")
     with pytest.raises(WhymaskError, match=r"there is no file none.py"):
         whymask.load("none.py:bright")
-    with pytest.raises(WhymaskError, match="unexpected keyword argument 'size'"):
+    with pytest.raises(WhymaskError, match=r"own.py:bright: unknown option 'size'; known: scale\.$"):
         whymask.load(f"{file}:bright", size=3)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("import numpy\n\ndef bright(:\n    pass\n", r"own\.py, line 3: SyntaxError: invalid syntax$"),
+        ("import numpy\n\nnumpy.nothing\n", r"own\.py, line 3: AttributeError: module 'numpy' has no attribute"),
+        ("import no_such_package\n", r"own\.py, line 1: ModuleNotFoundError: No module named 'no_such_package'$"),
+        (
+            "import json\n\n\ndef bright():\n    x = 1\n    return json.loads('{')\n",
+            r"own\.py, line 6: JSONDecodeError: Expecting",
+        ),
+        ("bright = 'a\0b'\n", r"own\.py(, line 1)?: \w+: source code string cannot contain null bytes$"),
+        ("def bright():\n    raise ValueError('two\\nlines')\n", r"own\.py, line 2: ValueError: two lines$"),
+    ],
+)
+def test_an_error_in_the_file_is_one_line_that_says_where(text, words, file, monkeypatch):
+    file.write_text(text)
+    monkeypatch.chdir(file.parent)
+    for name in (f"{file}:bright", "own.py:bright"):
+        with pytest.raises(WhymaskError, match=words) as caught:
+            whymask.load(name)
+        assert "\n" not in str(caught.value)
+        assert caught.value.__cause__ is not None
+
+
+def test_an_error_about_what_the_function_uses_is_passed_on(file):
+    file.write_text("import whymask\n\n\ndef bright():\n    return whymask.load('no such thing')\n")
+    with pytest.raises(WhymaskError, match=r"^unknown model 'no such thing'"):
+        whymask.load(f"{file}:bright")

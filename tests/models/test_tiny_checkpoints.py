@@ -1,6 +1,7 @@
 import json
 import math
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,31 +11,25 @@ pytest.importorskip("transformers", reason="transformers is not installed: whyma
 import whymask
 from whymask import Repair, WhymaskError
 from whymask.cli import main
-from whymask.data import scenes as scene_questions
-from whymask.explainer.answers import PLAIN, answer_all, repope_cases
+from whymask.data.base import Place
+from whymask.data.questions import PROMPTS, Questions, answer_all
+from whymask.explainer.answers import mistake
 from whymask.images import scenes
 from whymask.models.tiny import CHECKPOINTS, FAMILIES
 
 IMAGES = 25
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    where = tmp_path_factory.mktemp("scenes")
-    scene_questions.write(where, "adversarial", IMAGES)
-    return where
+def asked(images):
+    return Questions(scenes=images).read(Place(CHECKPOINTS))
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
-def answered(request, folder):
-    """(model, what training told of it, its answers to a sample of the questions it was tested on)."""
-    model = whymask.load(request.param)
+def answered(request):
+    """(model, what training told of it, a sample of the questions it was tested on and its answers)."""
+    model, samples = whymask.load(request.param), asked(IMAGES)
     trained = json.loads((CHECKPOINTS / request.param / "training.json").read_text())
-    return (
-        model,
-        trained,
-        list(answer_all(model, scene_questions.questions("adversarial", IMAGES), folder, prompt=PLAIN)),
-    )
+    return model, trained, list(zip(samples, answer_all(model, samples), strict=True))
 
 
 def test_ships_as_plain_tensors_of_a_few_megabytes(answered):
@@ -55,38 +50,38 @@ def test_is_as_good_and_as_bad_as_it_should_be(answered):
 def test_the_accuracy_told_is_the_accuracy_found(answered):
     _, trained, answers = answered
     told = trained["test"]["adversarial"]["accuracy"]
-    found = np.mean([one.answer in ("Yes", "No") and one.mistake is None for one in answers])
+    found = np.mean([answer == sample.target for sample, answer in answers])
     assert abs(found - told) < 3 * math.sqrt(told * (1 - told) / len(answers))
 
 
 def test_a_hallucination_is_repaired_on_the_command_line(answered, tmp_path, monkeypatch, capsys):
     model, _, answers = answered
-    one, want = repope_cases(answers)[0]
-    number = int(one.image.stem.removeprefix("scene_"))
-    arguments = ["repair", f"scene:{number}", "--model", model.name, "--question", one.question.text, "--want", want]
+    sample, answer = next((sample, answer) for sample, answer in answers if mistake(answer, sample.target))
+    number, want = int(sample.image.removeprefix("scene:")), sample.target
+    arguments = ["repair", sample.image, "--model", model.name, "--question", sample.question, "--want", want]
     monkeypatch.setattr(sys, "argv", ["whymask", *arguments, "--out", str(tmp_path), "--json"])
     with pytest.raises(SystemExit) as end:
         main()
     assert not end.value.code
     report = json.loads(capsys.readouterr().out)
-    assert report["given"] == one.answer
+    assert report["given"] == answer
     assert report["repaired"] == (report["answer"] == want)
     assert len(report["regions"]) == 10
     assert sorted(file.name for file in tmp_path.iterdir()) == [f"scene-{number}-repair.{s}" for s in ("npz", "png")]
     saved = Repair.load(report["files"]["result"])
     assert saved.provenance["model"] == model.name
-    assert saved.scene.canvas.shape == (scenes.SIZE, scenes.SIZE, 3)  # the scene as it was drawn
-    np.testing.assert_array_equal(saved.scene.canvas, scenes.scene("test", number).pixels)
+    assert saved.image.canvas.shape == (scenes.SIZE, scenes.SIZE, 3)  # the scene as it was drawn
+    np.testing.assert_array_equal(saved.image.canvas, scenes.scene("test", number).pixels)
 
 
-def test_what_the_vocabulary_lacks_is_named(folder):
+def test_what_the_vocabulary_lacks_is_named():
     model = whymask.load("tiny-qwen")
     with pytest.raises(WhymaskError, match="no token for 'Perhaps' in tiny-qwen"):
         whymask.repair("scene:0", model, question="Is there a cup in the image?", want="Perhaps")
     with pytest.raises(WhymaskError, match="no token for 'dog' in tiny-qwen"):
         whymask.repair("scene:0", model, question="Is there a dog in the image?", want="No")
     with pytest.raises(WhymaskError, match="no token for 'This' in tiny-qwen"):  # POPE's long prompt
-        next(answer_all(model, scene_questions.questions("adversarial", 1), folder))
+        next(answer_all(model, [replace(asked(1)[0], question=PROMPTS["vqa"])]))
 
 
 @pytest.mark.parametrize("shown", [True, False])

@@ -10,7 +10,7 @@ import torch
 import whymask
 from whymask import WhymaskError
 from whymask.explainer.case import Case
-from whymask.search import METHODS, Recipe
+from whymask.methods import Recipe
 
 from models.tiny import lit
 
@@ -65,7 +65,7 @@ def explained(net, method="trace", image=None, target=None, **more):
     if method == "gradient":
         pytest.importorskip("captum", reason="captum is not installed: whymask[gradients]")
     model = whymask.wrap(net, size=16, crop=1.0)
-    params = {key: value for key, value in FEW.items() if key in METHODS[method].parameters} | more
+    params = {key: value for key, value in FEW.items() if key in Recipe(method).method.parameters} | more
     image = lit(1, size=16) if image is None else image
     return whymask.explain(image, model, method=method, regions="grid:4x4", target=target, params=params)
 
@@ -79,7 +79,7 @@ def test_is_as_it_was_and_explained_in_evaluation_mode(method, more):
     before = state(net)
     found, expected = explained(net, method, **more), explained(still, method, **more)
     assert state(net) == before
-    assert found.scene.full_score == expected.scene.full_score
+    assert found.image.full_score == expected.image.full_score
     if getattr(found, "map", None) is not None:
         np.testing.assert_array_equal(found.map, expected.map)
 
@@ -115,11 +115,11 @@ def test_the_weights_it_has_now_are_explained():
         net[7].bias[0] += 1
     third = whymask.explain(lit(1, size=16), model, regions="grid:2x2", k=1, target=0)
     results = [first, second, third]
-    assert len({result.scene.full_score for result in results}) == 3
+    assert len({result.image.full_score for result in results}) == 3
     assert len({result.provenance["model_fingerprint"] for result in results}) == 3
     fresh = whymask.explain(lit(1, size=16), whymask.wrap(net, size=16, crop=1.0), regions="grid:2x2", k=1, target=0)
-    assert (fresh.scene.full_score, fresh.provenance["model_fingerprint"]) == (
-        third.scene.full_score, third.provenance["model_fingerprint"]
+    assert (fresh.image.full_score, fresh.provenance["model_fingerprint"]) == (
+        third.image.full_score, third.provenance["model_fingerprint"]
     )  # fmt: skip
 
 
@@ -189,7 +189,7 @@ def test_a_module_may_overwrite_its_input(method, target):
     image = np.random.default_rng(0).integers(0, 256, (16, 16, 3), dtype=np.uint8)
     found, expected = (explained(Normalises(in_place), method, image, target) for in_place in (True, False))
     assert found.target == expected.target
-    assert found.scene.full_score == expected.scene.full_score
+    assert found.image.full_score == expected.image.full_score
     for name in ("order", "regions"):
         assert getattr(found, name, None) == getattr(expected, name, None)
 

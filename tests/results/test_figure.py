@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 import whymask
-from whymask.results.figure import compare_figure, mask_figure, ordering_figure, save_figure
+from whymask.results.plotting import save_figure
 
 from models.tiny import lit, quadrants
 
@@ -21,7 +21,7 @@ def test_mask_figure(tmp_path, shape):
     image = np.resize(lit(0, 64), (*shape, 3)).astype(np.uint8)
     model = quadrants(share=0.8)
     evidence = whymask.explain(image, model, regions="grid:4x4", k=4)
-    figure = mask_figure(evidence)
+    figure = evidence.figure()
     titles = [axes.get_title() for axes in figure.axes]
     assert titles[0].startswith(evidence.target.label)
     assert f"{evidence.score:.2f}" in titles[2]
@@ -42,7 +42,7 @@ def test_the_photo_shows_what_is_kept_dimmed_and_not_seen():
     photo = np.full((100, 200, 3), 100, dtype=np.uint8)
     evidence = whymask.explain(photo, quadrants(share=0.5), regions="grid:2x2", k=1, target="ne")
     assert evidence.regions == (1,)
-    figure = mask_figure(evidence)
+    figure = evidence.figure()
     assert (drawn_photo(figure.axes[0]) == 100).all()  # the original as it is
     shown = drawn_photo(figure.axes[1])  # 256 x 128 for viewing; the model sees x 96-160, y 32-96
     assert shown.shape == (128, 256, 3)
@@ -56,7 +56,7 @@ def test_the_photo_shows_what_is_kept_dimmed_and_not_seen():
     assert number.get_text() == "1"
     assert number.get_position() == pytest.approx((143.5, 47.5), abs=1)
     titles = [axes.get_title() for axes in figure.axes]
-    assert titles[0] == f"top right\nwhole image: {evidence.scene.full_score:.2f}"
+    assert titles[0] == f"top right\nwhole image: {evidence.image.full_score:.2f}"
     assert titles[1] == "the evidence\n1 of 4 regions"
     assert titles[2] == f"only 1 of 4 (25%)\n{evidence.score:.2f}"
     assert titles[3] == f"without them (75%)\n{evidence.removed_score:.2f}"
@@ -64,12 +64,12 @@ def test_the_photo_shows_what_is_kept_dimmed_and_not_seen():
 
 def test_nothing_is_faded_when_all_is_seen():
     evidence = whymask.explain(lit(0), quadrants(), regions="grid:2x2", k=1)
-    assert mask_figure(evidence).axes[1].get_xlabel() == ""
+    assert evidence.figure().axes[1].get_xlabel() == ""
 
 
 def test_a_panorama_is_framed_around_what_the_model_sees():
     evidence = whymask.explain(np.zeros((40, 800, 3), np.uint8), quadrants(), regions="grid:2x2", k=1)
-    axes = mask_figure(evidence).axes[0]
+    axes = evidence.figure().axes[0]
     left, right = axes.get_xlim()
     assert (right - left) / abs(np.diff(axes.get_ylim())[0]) == pytest.approx(2)
     assert (left + right) / 2 == pytest.approx(384)  # the middle of 768
@@ -78,34 +78,30 @@ def test_a_panorama_is_framed_around_what_the_model_sees():
 def test_long_names_are_wrapped():
     model = quadrants()
     model.labels[0] = "a very long name of a class that nobody would ever say aloud"
-    figure = mask_figure(whymask.explain(lit(0), model, regions="grid:2x2", k=1))
+    figure = whymask.explain(lit(0), model, regions="grid:2x2", k=1).figure()
     assert max(map(len, figure.axes[0].get_title().splitlines())) <= 26
 
 
 def test_kept_and_removed_panels_show_what_the_model_saw():
     evidence = whymask.explain(lit(0), quadrants(), regions="grid:4x4", k=4, fill="#102030")
-    _, _, kept, removed = (axes.get_images()[0].get_array() for axes in mask_figure(evidence).axes)
+    _, _, kept, removed = (axes.get_images()[0].get_array() for axes in evidence.figure().axes)
     outside = ~evidence.mask
     assert (kept[outside] == [0x10, 0x20, 0x30]).all()
     assert (removed[evidence.mask] == [0x10, 0x20, 0x30]).all()
-    np.testing.assert_array_equal(removed[outside], evidence.scene.canvas[outside])
-    np.testing.assert_array_equal(kept[evidence.mask], evidence.scene.canvas[evidence.mask])
+    np.testing.assert_array_equal(removed[outside], evidence.image.canvas[outside])
+    np.testing.assert_array_equal(kept[evidence.mask], evidence.image.canvas[evidence.mask])
 
 
 @pytest.fixture(scope="module")
-def rankings():
-    """Two orderings and a mask of one image."""
+def ranking():
     model = quadrants()
-    image = lit(0, 80)
-    found = [whymask.explain(image, model, regions="grid:4x4", method=name) for name in ("greedy", "copair+greedy")]
-    found = [one.with_curves(whymask.replay(one, model)) for one in found]
-    return [*found, whymask.explain(image, model, regions="grid:4x4", method="trace", k=4)]
+    found = whymask.explain(lit(0, 80), model, regions="grid:4x4", method="greedy")
+    return found.with_curves(whymask.replay(found, model))
 
 
-def test_ordering_figure(tmp_path, rankings):
-    ranking = rankings[0]
+def test_ordering_figure(tmp_path, ranking):
     curves = ranking.curves
-    figure = ordering_figure(ranking)
+    figure = ranking.figure()
     photo, kept, removed, plot, bar = figure.axes
     assert plot.get_xlim() == (0, 1)
     assert plot.get_ylim() == (0, 1.02)
@@ -130,49 +126,23 @@ def test_ordering_figure(tmp_path, rankings):
 
 def test_an_ordering_without_a_replay_has_no_scores_to_show():
     ranking = whymask.explain(lit(0), quadrants(), regions="grid:4x4", method="greedy")
-    titles = [axes.get_title() for axes in ordering_figure(ranking).axes]
+    titles = [axes.get_title() for axes in ranking.figure().axes]
     assert titles[1:3] == ["only the first 8 (50%)", "without them (50%)"]
     assert len(titles) == 4  # the photo and its colours, with them, without them
 
 
-def test_compare_figure(tmp_path, rankings):
-    first, second, mask = rankings
-    figure = compare_figure(rankings)
-    tops, (insertion, deletion) = figure.axes[:3], figure.axes[3:]
-    assert [axes.get_title().splitlines()[0] for axes in tops] == ["greedy", "copair+greedy", "trace"]
-    gain = second.curves.insertion_auc - first.curves.insertion_auc
-    assert tops[0].get_title().endswith(f"AUC {first.curves.insertion_auc:.3f}")
-    assert tops[1].get_title().endswith(f"\u0394AUC {gain:+.3f}")
-    assert "AUC" not in tops[2].get_title()
-    np.testing.assert_array_equal(insertion.get_lines()[1].get_ydata(), second.curves.insertion_curve)
-    np.testing.assert_array_equal(deletion.get_lines()[1].get_ydata(), second.curves.deletion_curve)
-    assert insertion.get_lines()[2].get_xydata().tolist() == [[mask.area, mask.score]]
-    styles = {(line.get_color(), line.get_linestyle()) for line in insertion.get_lines()}
-    assert len(styles) == 3
-    assert insertion.get_ylim() == (0, 1.02)
-    assert (pixels(figure, tmp_path)[:5] == 255).all()
-
-
-def test_only_explanations_of_one_image_are_compared(rankings):
-    other = whymask.explain(lit(1, 80), quadrants(), regions="grid:4x4", k=4)
-    with pytest.raises(whymask.WhymaskError, match="one image"):
-        compare_figure([rankings[0], other])
-    with pytest.raises(whymask.WhymaskError, match="at least one"):
-        compare_figure([])
-
-
 @pytest.mark.parametrize(("kind", "start"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")])
-def test_savefig(tmp_path, rankings, kind, start):
-    assert rankings[2].savefig(tmp_path / f"mask.{kind}").read_bytes().startswith(start)
+def test_savefig(tmp_path, ranking, kind, start):
+    assert ranking.savefig(tmp_path / f"ranking.{kind}").read_bytes().startswith(start)
 
 
-def test_savefig_names_the_kinds_there_are(tmp_path, rankings):
+def test_savefig_names_the_kinds_there_are(tmp_path, ranking):
     with pytest.raises(whymask.WhymaskError, match=r"did you mean '\.png'"):
-        rankings[0].savefig(tmp_path / "ranking.pgn")
+        ranking.savefig(tmp_path / "ranking.pgn")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_show_in_a_notebook(monkeypatch, rankings):
+def test_show_in_a_notebook(monkeypatch, ranking):
     shown = []
     notebook = ModuleType("IPython")
     notebook.get_ipython = lambda: "a shell"
@@ -181,13 +151,13 @@ def test_show_in_a_notebook(monkeypatch, rankings):
     display.display = shown.append
     monkeypatch.setitem(sys.modules, "IPython", notebook)
     monkeypatch.setitem(sys.modules, "IPython.display", display)
-    rankings[0].show()
+    ranking.show()
     assert shown[0].startswith(b"\x89PNG")
 
 
-def test_show_elsewhere(monkeypatch, rankings):
+def test_show_elsewhere(monkeypatch, ranking):
     monkeypatch.setitem(sys.modules, "IPython", None)
     titles = []
     monkeypatch.setattr(Image.Image, "show", lambda self, title: titles.append((self.format, title)))
-    rankings[2].show()
+    ranking.show()
     assert titles == [("PNG", "whymask")]

@@ -4,9 +4,11 @@ from itertools import combinations
 
 import numpy as np
 
-from whymask.search import METHODS, Problem
+from whymask.methods import methods
+from whymask.search import Problem
 
 N = 64
+METHODS = {method.name: method for method in methods()}
 ON_SETS = [name for name, method in METHODS.items() if method.needs == "sets"]
 
 

@@ -1,9 +1,11 @@
+from inspect import signature
+
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans
 
 from whymask import WhymaskError
-from whymask.search import run
+from whymask.methods import run
 from whymask.search.copair import coarse_count, coarse_groups, copair
 
 from search.functions import complete, grid_centroids, masks_of_size, modular, problem, tangled
@@ -91,6 +93,7 @@ def test_a_sufficient_single_group_stands_when_the_pair_adds_little():
 def test_a_third_group_joins_only_an_insufficient_candidate():
     assert small(lambda rows: rows @ WEIGHTS / 10).mask.tolist() == [True, True, True, False]
     assert small(lambda rows: rows @ WEIGHTS / 10, max_groups=2).mask.sum() == 2
+    assert small(lambda rows: rows @ WEIGHTS / 10, max_groups=3).mask.sum() == 3
     assert small(lambda rows: rows @ WEIGHTS).mask.sum() == 2
 
 
@@ -109,6 +112,28 @@ def test_the_least_area():
     result = small(lambda rows: rows @ WEIGHTS, areas=areas, min_area=0.65, pair_gain=0.0)
     assert result.mask.tolist() == [True, True, False, False]  # 0.4 + 0.2 would score more but is too small
     assert result.ledger.nominal == 4 + 1
+
+
+def test_an_area_at_its_limit_is_inside_whatever_the_rounding():
+    areas = np.array([0.7, 0.1, 0.15, 0.05])
+    assert areas[0] + areas[1] < 0.8  # by rounding
+    least = small(lambda rows: rows @ WEIGHTS, areas=areas, min_area=0.8, pair_gain=0.0)
+    assert least.ledger.nominal == 4 + 2  # 0.7 + 0.1 and 0.7 + 0.15
+    areas = np.array([0.1, 0.2, 0.6, 0.1])
+    assert areas[0] + areas[1] > 0.3
+    most = small(lambda rows: rows @ WEIGHTS, areas=areas, max_area=0.3, pair_gain=0.0)
+    assert most.ledger.nominal == 4 + 3  # 0.1 + 0.2, 0.1 + 0.1 and 0.2 + 0.1
+
+
+def test_groups_are_made_as_copair_makes_them():
+    centroids = np.random.default_rng(3).random((64, 2))
+    defaults = {name: value.default for name, value in signature(coarse_groups).parameters.items()}
+    copairs = copair.parameters
+    assert (defaults["seed"], defaults["max_iter"]) == (copairs["centroid_seed"], copairs["kmeans_max_iter"])
+    np.testing.assert_array_equal(
+        coarse_groups(centroids, coarse_count(64)),
+        coarse_groups(centroids, 16, copairs["centroid_seed"], copairs["kmeans_max_iter"]),
+    )
 
 
 def test_the_pool_limits_pairs_and_the_third_group():

@@ -5,11 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from whymask import WhymaskError
-from whymask.search import METHODS, Oracle, Problem, Recipe, Search, drive, run
+from whymask.methods import Recipe, run
+from whymask.search import Oracle, Problem, Search, drive
 from whymask.search.copair import coarse_groups
 from whymask.search.objective import Responses
 
-from search.functions import ON_SETS, grid_centroids, modular, tangled
+from search.functions import METHODS, ON_SETS, grid_centroids, modular, tangled
 
 sizes = st.integers(2, 14)
 seeds = st.integers(0, 2**32 - 1)
@@ -328,4 +329,5 @@ def test_prints_itself(name):
     result = solve(name, 9, 0)
     assert str(result).startswith(f"{name}: a")
     assert str(result.ledger.mec) in str(result)
-    assert "stopped by the budget" in str(solve(name, 9, 0, budget=0))
+    stopped = name != "blank"  # which needs no forward
+    assert ("stopped by the budget" in str(solve(name, 9, 0, budget=0))) == stopped

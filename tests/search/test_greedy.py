@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from whymask.search import Selection, run
+from whymask.methods import run
+from whymask.search import Selection
 from whymask.search.greedy import greedy
 
 from search.functions import complete, modular, problem, tangled

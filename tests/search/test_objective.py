@@ -61,3 +61,13 @@ def test_ledger_prints_and_survives_json():
     ledger.add("probe", "suff", 4, 3)
     assert (ledger.nominal, ledger.mec) == (170, 167)  # counted apart
     assert str(ledger).endswith("), plus 3 to probe")
+
+
+def test_the_complement_of_a_pixel_mask_shows_what_it_hides():
+    masks = np.random.default_rng(0).random((3, 4, 5)).astype(np.float32)
+    kept, rest = SUFF_NECC.images(masks)
+    np.testing.assert_array_equal(kept, masks)
+    np.testing.assert_allclose(kept + rest, 1, rtol=1e-6)
+    scores, query = ask(Oracle(), masks, SUFF_NECC, lambda images: images.mean(axis=(1, 2)))
+    assert query.send.shape == (6, 4, 5)
+    np.testing.assert_allclose(scores, masks.mean(axis=(1, 2)), rtol=1e-5)  # both sides say the same of a mean

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from whymask import WhymaskError
-from whymask.search import Selection, run
+from whymask.methods import run
+from whymask.search import Selection
 from whymask.search.order import order_inside
 
 from search.functions import complete, problem, tangled

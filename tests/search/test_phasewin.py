@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whymask import WhymaskError
-from whymask.search import run
-from whymask.search.phasewin import phasewin
+from whymask.methods import run
+from whymask.search.phasewin import Growth, phasewin
 
 from search.functions import complete, problem, tangled
 
@@ -34,6 +34,27 @@ def test_nothing_scores_costs_two_screenings():
     result = run("phasewin", lambda rows: np.zeros(len(rows)), 9, params={"objective": "sufficiency"})
     assert result.order.tolist() == list(range(9))
     assert result.ledger.nominal == 18
+
+
+def test_a_phase_that_slows_down_ends_before_a_region_below_its_share():
+    for score, verdict in [(1.0, "accept"), (0.51, "accept and stop"), (0.5, "accept and stop"), (0.49, "reject")]:
+        assert Growth(1.0, delta=0.02, phi=0.5, before=1.0).verdict(score) == verdict
+    assert Growth(1.0, delta=0.02, phi=0.5).verdict(0.1) == "accept"  # the first region after the opener
+
+
+@pytest.mark.parametrize("policy", ["BA", "LG", "T2"])
+def test_a_window_accepts_what_may_enter_it(policy):
+    """With 0 and 1, a third region scores half of what the best second one does, exactly the share that is enough."""
+
+    def respond(rows):
+        with_both = np.where(rows.sum(axis=1) == 2, 0.5, 0.25)
+        with_first = np.where(rows.sum(axis=1) == 1, 0.5, 0.25)
+        return np.where(rows[:, 0], np.where(rows[:, 1], with_both, with_first), 0.125)
+
+    settings = {"policy": policy, "alpha_sel": 0.5, "window": 1, "hard_exit": False, "objective": "sufficiency"}
+    result, sizes = complete(phasewin(problem(4), **settings), respond)
+    assert result.order == (0, 1, 2, 3)
+    assert sizes == [4, 3, 1, 1, 1]  # one phase: two screenings, then window by window
 
 
 def test_warm_start_is_greedy():

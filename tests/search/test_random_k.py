@@ -1,6 +1,6 @@
 import numpy as np
 
-from whymask.search import run
+from whymask.methods import run
 
 from search.functions import tangled
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from whymask.search import Selection, run
+from whymask.methods import run
+from whymask.search import Selection
 from whymask.search.phasewin import phasewin
 
 from search.functions import REFERENCE, N, complete, problem

@@ -1,22 +1,30 @@
 """The searches beyond the paper's: discs, swap, greedy-k, lean, smallest, others."""
 
-from unittest.mock import patch
+import hashlib
 
 import numpy as np
 import pytest
 
 from whymask import WhymaskError
-from whymask.search import METHODS, Problem, Recipe, Search, run
+from whymask.methods import Recipe, run
+from whymask.search import Problem, Search
 from whymask.search.discs import compact_masks
 from whymask.search.objective import SUFF_NECC, SUFFICIENCY, Archive, Objective, Oracle, Responses, pack
 from whymask.search.random_k import random_k
-from whymask.search.recipes import Method
+from whymask.search.stage import stage
 from whymask.search.surrogate import Surrogate
-from whymask.search.swap import exchanged, single_exchanges, swap
+from whymask.search.swap import exchanged, single_exchanges
 
 from search.functions import grid_centroids, masks_of_size, modular, sigmoid, tangled
 
 GRID = grid_centroids(4, 4)
+GOLDEN = [  # all sets asked for on four spots, in order
+    ("discs", {}, "3128bc79a345dcf7"),
+    ("discs+swap", {}, "1b2905744d0cc247"),
+    ("discs+swap+others", {}, "ab311c0f3b083098"),
+    ("smallest", {}, "f021ca7eab8c6e3c"),
+    ("lean", {}, "a16d8866bbc337d5"),
+]
 
 
 def spot(n=64, seed=0):
@@ -81,6 +89,8 @@ def test_exchanges():
     weights = np.array([0.1, 0.9, 0.5, 0.2, 0.0])
     assert np.flatnonzero(exchanged(mask, weights, 1)).tolist() == [1, 2]
     assert np.flatnonzero(exchanged(mask, weights, 2)).tolist() == [1, 2]  # the second would make it worse
+    equal = np.array([0.1, 0.2, 0.5, 0.2, 0.0])
+    assert np.flatnonzero(exchanged(mask, equal, 2)).tolist() == [1, 2]  # nor would it make it better
     best = np.array([0.9, 0.8, 0.5, 0.2, 0.0])
     assert np.flatnonzero(exchanged(mask, best, 3)).tolist() == [0, 2]  # one exchange is always made
     rows = single_exchanges(mask, weights)
@@ -146,6 +156,82 @@ def test_at_equal_cost_it_beats_trace():
     assert np.mean(gains) > 0.05
 
 
+def blind(respond, start, rng, tries=136, together=8):
+    """The score of swap's own loop with exchanges of one to three regions drawn at random."""
+    mask, score, known = start.mask, start.score, {start.mask.tobytes()}
+    while tries > 0:
+        rows: list[np.ndarray] = []
+        while len(rows) < min(together, tries):
+            row, most = mask.copy(), rng.integers(1, 4)
+            row[rng.choice(np.flatnonzero(mask), most, replace=False)] = False
+            row[rng.choice(np.flatnonzero(~mask), most, replace=False)] = True
+            if row.tobytes() not in known:
+                known.add(row.tobytes())
+                rows.append(row)
+        scores = respond(np.array(rows))
+        tries -= len(rows)
+        if scores.max() > score:
+            mask, score = rows[int(scores.argmax())], scores.max()
+    return score
+
+
+def test_what_was_scored_guides_the_exchanges():
+    """At equal cost it comes far closer to the best mask, which is known here, than exchanges at random do."""
+    ours, theirs = [], []
+    for seed in range(36):
+        respond, weights, centroids = spot(seed=seed)
+        best = respond(np.isin(np.arange(64), np.argsort(-weights)[:8])[None])[0]
+        found = run("discs+swap", respond, 64, seed=seed, centroids=centroids)
+        start = run("discs", respond, 64, seed=seed, centroids=centroids)
+        assert found.ledger.mec <= start.ledger.mec + 136
+        ours.append(1 - found.score / best)
+        theirs.append(1 - blind(respond, start, np.random.default_rng(seed)) / best)
+    gains = np.array(theirs) - ours
+    assert gains.mean() > 4 * gains.std() / np.sqrt(len(gains))
+    assert np.mean(ours) < np.mean(theirs) / 4
+    assert np.mean(ours) < 0.01
+
+
+@pytest.mark.parametrize(("name", "params", "digest"), GOLDEN)
+def test_the_sets_our_searches_ask_for(name, params, digest):
+    """Any other constant, random choice or model of the scores leads to other sets."""
+    asked = hashlib.sha256()
+    for seed in range(4):
+        respond, _, centroids = spot(seed=seed)
+
+        def recorded(rows, respond=respond):
+            asked.update(np.packbits(rows, axis=1).tobytes())
+            return respond(rows)
+
+        run(name, recorded, 64, seed=seed, centroids=centroids, params=params)
+    assert asked.hexdigest()[:16] == digest
+
+
+@pytest.mark.parametrize("tries", [0, 1, 8, 9])
+def test_swap_scores_as_many_masks_as_it_may(tries):
+    found = run("random-k+swap", tangled(16), 16, params={"k": 4, "tries": tries})
+    assert found.ledger.mec == found.ledger.nominal == 1 + tries
+    assert not found.selection.local_optimum
+
+
+def test_swap_leaves_a_mask_that_nothing_beats():
+    """An equal score is no reason to exchange anything."""
+    respond = lambda rows: np.full(len(rows), 0.5)  # noqa: E731
+    start, found = (run(name, respond, 16, centroids=GRID, params={"k": 4}) for name in ("discs", "discs+swap"))
+    assert found.mask.tolist() == start.mask.tolist()
+
+
+def test_discs_score_as_many_as_a_budget_pays_for():
+    respond, _, centroids = spot(seed=1)
+    whole = run("discs", respond, 64, centroids=centroids)
+    part = run("discs", respond, 64, centroids=centroids, budget=7)
+    first = compact_masks(Problem(64, centroids=centroids), 8, 24)[:7]
+    assert whole.complete
+    assert not part.complete
+    assert part.ledger.mec == 7
+    assert part.score == pytest.approx(respond(first).max())
+
+
 def test_greedy_k_is_the_prefix_of_greedy():
     respond = tangled(12, seed=5)
     prefix = run("greedy", respond, 12, params={"objective": "sufficiency"}).order[:4]
@@ -178,6 +264,33 @@ def test_lean_places_several_only_where_both_sides_are_settled(speak):
     expected, left = 2 + sum(2 + 2 * (20 - i) for i in range(speak)), 20 - speak
     while left:
         expected, left = expected + 2 + left, left - max(1, round(0.15 * left))
+    assert found.ledger.nominal == expected
+
+
+@pytest.mark.parametrize(
+    ("kept", "rest", "params"),
+    [
+        (0.95, 0.02, {}),
+        (0.949, 0.02, {}),
+        (0.95, 0.021, {}),
+        (1.0, 0.0, {"reached": 1.0, "settled": 0.0}),
+        (0.99, 0.0, {"reached": 1.0, "settled": 0.0}),
+        (0.75, 0.5, {"reached": 0.75, "settled": 0.5}),
+    ],
+)
+def test_lean_sides_are_settled_at_a_share_of_the_whole(kept, rest, params):
+    """With region 0 the image scores `kept`, without it `rest`, the whole 1; the shares themselves are enough."""
+    respond = lambda rows: np.where(rows.all(axis=1), 1.0, np.where(rows[:, 0], kept, rest))  # noqa: E731
+    found = run("lean", respond, 20, params=params)
+    full = kept >= params.get("reached", 0.95)
+    gone = rest <= params.get("settled", 0.02)
+    # The whole image; a look by both sides that places region 0; then all looks have the same two answers.
+    expected, left, looks = 2 + 2 + 2 * 20, 19, 0
+    while left:
+        looked = left if (gone and full) or looks % 4 == 0 else max(1, round(0.25 * left))
+        expected += 2 + (1 if gone else 2) * looked
+        left, looks = left - (max(1, round(0.15 * left)) if gone and full else 1), looks + 1
+    assert found.order[0] == 0
     assert found.ledger.nominal == expected
 
 
@@ -232,6 +345,38 @@ def test_smallest_says_when_nothing_is_enough():
     assert reached.score >= 0.1
 
 
+@pytest.mark.parametrize("budget", [None, 200, 300, 400])
+def test_smallest_returns_the_best_mask_where_none_is_enough(budget):
+    """Eight regions score most; more of them less and less, but for the whole image."""
+    respond = lambda rows: np.where(rows.all(axis=1), 1.0, 0.5 - 0.02 * np.abs(rows.sum(axis=1) - 8))  # noqa: E731
+    found = run("smallest", respond, 16, centroids=GRID, budget=budget, params={"k_max": 15})
+    assert found.score == 0.5
+    assert found.mask.sum() == 8
+    assert max(found.frontier) > 8  # larger ones were tried
+
+
+def test_others_start_from_the_best_disc_that_is_different():
+    """The first mask's search may have looked in one place only: here at a single mask, drawn at random."""
+    respond, _, centroids = spot(seed=5)
+    params = {"k": 4, "tries": 0, "other_tries": 0, "alternatives": 2, "overlap": 0.25}
+    found = run("random-k+swap+others", respond, 64, seed=2, centroids=centroids, params=params)
+    first = run("random-k", respond, 64, seed=2, params={"k": 4}).mask
+    every = compact_masks(Problem(64, 2, centroids), 4, 64)
+    taken = [first]
+    for _ in range(2):
+        different = every[[max((row & mask).sum() for mask in taken) <= 1 for row in every]]
+        taken.append(different[np.argmax(respond(different))])
+    masks = [found.selection.mask, *(other.mask for other in found.selection.others)]
+    assert {mask.tobytes() for mask in masks} == {mask.tobytes() for mask in taken}
+    assert found.ledger.nominal == 1 + len(every)  # the discs are asked for once
+
+
+def test_others_need_no_centres():
+    found = run("random-k+swap+others", tangled(16), 16, params={"k": 4, "tries": 40, "other_tries": 8})
+    assert len(found.selection.others) == 2
+    assert found.ledger.nominal == 1 + 40 + 2 * 8
+
+
 def test_others_share_few_regions():
     spots = [[0, 1, 4, 5], [10, 11, 14, 15], [2, 3, 6, 7]]
     respond = lambda rows: np.max([rows[:, spot].mean(axis=1) for spot in spots], axis=0)  # noqa: E731
@@ -242,18 +387,18 @@ def test_others_share_few_regions():
     assert all((a & b).sum() <= 1 for i, a in enumerate(masks) for b in masks[:i])
 
 
-def test_stages_share_one_objective():
+def test_stages_share_one_objective(stages):
     """What a mask was scored by is what its refinement compares with, whatever the defaults of the stages."""
     seen = []
 
-    def start(problem, *, init_objective: Objective = SUFF_NECC):
+    @stage("mask", "", cost=lambda n, p: 1)
+    def mine(problem, *, init_objective: Objective = SUFF_NECC):
         seen.append(Objective.of(init_objective))
         return (yield from random_k(problem, init_objective=init_objective))
 
-    method = Method("mine+swap", (start, swap), "mask", "")
-    with patch.dict(METHODS, {"mine+swap": method}):
-        run("mine+swap", tangled(16), 16)
-        run("mine+swap", tangled(16), 16, params={"init_objective": "suff_necc"})
+    stages.add(mine)
+    run("mine+swap", tangled(16), 16)
+    run("mine+swap", tangled(16), 16, params={"init_objective": "suff_necc"})
     assert seen == [SUFFICIENCY, SUFF_NECC]
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from whymask import WhymaskError
-from whymask.search import run, theory
+from whymask.methods import run
+from whymask.search import theory
 from whymask.search.trace import gumbel_top_k
 
 from search.functions import masks_of_size

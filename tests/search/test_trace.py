@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from whymask import WhymaskError
-from whymask.search import run
+from whymask.methods import run
 from whymask.search.trace import gumbel_top_k, trace
 
 from search.functions import complete, masks_of_size, modular, problem, tangled

@@ -40,7 +40,7 @@ def test_a_job_becomes_a_result(jobs, method, kind):
     assert job.forwards == result.ledger.mec
     if kind is Ordering:
         assert result.curves is not None
-        assert job.score == pytest.approx(result.scene.full_score)  # the last prefix a search scores is everything
+        assert job.score == pytest.approx(result.image.full_score)  # the last prefix a search scores is everything
     (entry,) = jobs.history.latest()
     assert entry["id"] == job.id
     assert entry["thumbnail"].startswith("data:image/jpeg;base64,")

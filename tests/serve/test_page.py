@@ -324,9 +324,9 @@ OVERRIDE = "\u202egnal\u202c \u05e9\u05dc\u05d5\u05dd \u2067\x07cat"  # reversed
 def test_labels_leave_the_direction_of_the_text_alone(page, server):
     """Numbers after a label stay in their place, whatever the label holds."""
     result = server[1].history.load(done(page, photo(seed=9)))
-    scene = replace(result.scene, target=Target(-1, OVERRIDE), prediction=OVERRIDE)
+    image = replace(result.image, target=Target(-1, OVERRIDE), prediction=OVERRIDE)
     provenance = {**result.provenance, "question": OVERRIDE}
-    server[1].history.save("00000000000000ff", replace(result, scene=scene, provenance=provenance))
+    server[1].history.save("00000000000000ff", replace(result, image=image, provenance=provenance))
     page.goto(f"{server[0]}/#00000000000000ff")
     page.get_by_role("heading", name="gnal").wait_for()
     page.locator("#past a", has_text="gnal").wait_for()

@@ -6,8 +6,8 @@ import pytest
 from matplotlib.text import Text
 
 import whymask
-from whymask.results.figure import compare_figure
 from whymask.utils.text import displayed
+from whymask.views.compare import compare_figure
 from whymask.views.report import report
 
 from models.tiny import lit, quadrants

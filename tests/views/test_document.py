@@ -31,9 +31,9 @@ def test_a_document_holds_what_a_viewer_needs():
     mask = whymask.explain(lit(0, 80), model, regions="grid:4x4", k=4, fill="#102030")
     found = document([ranking, mask], ["a", "b"])
     (picture,) = found["pictures"].values()  # one image: its pixels are there once
-    np.testing.assert_array_equal(decoded(picture["canvas"]), ranking.scene.canvas)  # bit for bit
+    np.testing.assert_array_equal(decoded(picture["canvas"]), ranking.image.canvas)  # bit for bit
     assert (decoded(picture["fill"]) == [0x10, 0x20, 0x30]).all()
-    assert decoded(picture["photo"]).shape == ranking.scene.photo.shape
+    assert decoded(picture["photo"]).shape == ranking.image.photo.shape
     assert picture["size"] == [32, 32]
     assert picture["box"] == [0.25, 0.25, 0.75, 0.75]
     first, second = found["explanations"]

@@ -49,9 +49,9 @@ def shown(tab, number):
 
 
 def composed(result, t):
-    mask = result.scene.partition.pixels(np.isin(np.arange(result.n), result.order[:t]))[..., None]
-    return np.where(mask, result.scene.canvas, result.scene.fill), np.where(
-        mask, result.scene.fill, result.scene.canvas
+    mask = result.image.partition.pixels(np.isin(np.arange(result.n), result.order[:t]))[..., None]
+    return np.where(mask, result.image.canvas, result.image.fill), np.where(
+        mask, result.image.fill, result.image.canvas
     )
 
 
@@ -153,14 +153,14 @@ def test_methods_are_tabs_and_a_mask_has_its_own_view(opened, results):
     assert second.get_attribute("aria-selected") == "true"
     mask = results[1]
     assert scores(tab) == [f"{mask.score:.2f}", f"{mask.removed_score:.2f}"]
-    np.testing.assert_array_equal(shown(tab, 0), np.where(mask.mask[..., None], mask.scene.canvas, mask.scene.fill))
+    np.testing.assert_array_equal(shown(tab, 0), np.where(mask.mask[..., None], mask.image.canvas, mask.image.fill))
     assert tab.get_by_role("slider").count() == 0
     third.click()
     tab.wait_for_selector("[data-ready='2']")
     assert "stored without its replay" in tab.locator(".wm-note").inner_text()
     assert scores(tab) == ["\u2013", "\u2013"]
     tab.get_by_role("slider").fill("16")
-    assert scores(tab)[0] == f"{mask.scene.full_score:.2f}"  # the ends are known without a replay
+    assert scores(tab)[0] == f"{mask.image.full_score:.2f}"  # the ends are known without a replay
 
 
 def test_tables_below(opened, results):
@@ -184,8 +184,8 @@ def test_nothing_is_wider_than_the_screen(opened, results, width):
 
 def test_a_map_that_tells_nothing_is_told(opened, results):
     flat = replace(results[0], map=np.zeros((32, 32)))
-    assert "it tells nothing" in opened(flat).locator(".wm-head p").inner_text()
-    assert "it tells nothing" not in opened(results[0]).locator(".wm-head p").inner_text()
+    assert "it does not rank" in opened(flat).locator(".wm-head p").inner_text()
+    assert "it does not rank" not in opened(results[0]).locator(".wm-head p").inner_text()
 
 
 def test_other_masks_are_a_click_away(opened):
@@ -199,8 +199,8 @@ def test_other_masks_are_a_click_away(opened):
     other = found.alternatives[0]
     assert (first.get_attribute("aria-pressed"), second.get_attribute("aria-pressed")) == ("false", "true")
     assert scores(tab) == [f"{other.score:.2f}", f"{other.removed_score:.2f}"]
-    np.testing.assert_array_equal(shown(tab, 0), np.where(other.mask[..., None], other.scene.canvas, other.scene.fill))
-    assert f"keep {other.score:.2f}" in tab.locator(".wm-head").inner_text()
+    np.testing.assert_array_equal(shown(tab, 0), np.where(other.mask[..., None], other.image.canvas, other.image.fill))
+    assert f"score {other.score:.2f} alone" in tab.locator(".wm-head").inner_text()
     tab.get_by_text("Regions of the masks").click()
     rows = tab.locator("details[open] tbody tr")
     rows.first.wait_for()
@@ -228,7 +228,7 @@ def test_the_smallest_mask_shows_its_goal_and_the_other_sizes(opened):
     assert (goal - zero) / (one - zero) == pytest.approx(found.goal, abs=1e-3)
     chosen = float(plot.locator(".wm-chosen").get_attribute("cx"))
     assert chosen == pytest.approx(x[list(found.frontier).index(len(found.regions))])
-    assert "No smaller mask was found that is enough." in tab.locator(".wm-head").inner_text()
+    assert "No smaller mask was found that is sufficient." in tab.locator(".wm-head").inner_text()
 
 
 def test_the_question_stands_above_its_answer(opened, results):
@@ -251,7 +251,7 @@ def test_a_function_says_nothing_but_its_score(opened):
     bright = whymask.wrap(lambda images: images.mean(axis=(1, 2, 3)) / 255, size=32)
     found = whymask.explain(lit(0), bright, regions="grid:2x2", k=1)
     tab = opened(found)
-    told = f"The score of the whole image is {found.scene.full_score:.2f}."
+    told = f"The score of the whole image is {found.image.full_score:.2f}."
     assert tab.locator(".wm-head p").inner_text().startswith(told)
     assert str(found).startswith(told)
 
@@ -274,12 +274,12 @@ def test_a_repair_tells_both_answers_and_plots_its_prefixes(opened):
     assert 0 < sum(fixed.right) < 16
     tab = opened(fixed)
     assert tab.get_by_role("heading", name="top left → bottom right").is_visible()
-    assert f"and {fixed.scene.blank_score:.2f} on an empty image" in tab.locator(".wm-head").inner_text()
+    assert f"and {fixed.image.blank_score:.2f} on an empty image" in tab.locator(".wm-head").inner_text()
     plot = tab.get_by_role("img", name="Score of “bottom right” by the number of regions kept, from 0 to 16.")
     assert plot.locator(".wm-seen").count() == sum(fixed.right)
     path = plot.locator(".wm-frontier").get_attribute("d")
     y = [float(point.split(",")[1]) for point in path[1:].split("L")]
     zero, *_, one = [float(line.get_attribute("y1")) for line in plot.locator(".wm-grid").all()]
-    expected = [fixed.scene.blank_score, *fixed.scores]
+    expected = [fixed.image.blank_score, *fixed.scores]
     np.testing.assert_allclose((np.array(y) - zero) / (one - zero), expected, atol=1e-3)
     assert plot.locator(".wm-tick").all_text_contents()[3:] == [str(k) for k in range(0, 17, 2)]

@@ -1,1 +1,1 @@
-"""The methods the paper compares with, one file each, behind the same recipe strings as the searches."""
+"""The methods the paper compares with, one file each: stages like the searches."""

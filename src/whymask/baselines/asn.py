@@ -17,6 +17,7 @@ from whymask.models.differentiable import Differentiable
 from whymask.search.limits import Count, NonNegative, Proportion, Weight
 from whymask.search.objective import SUFF_NECC, Objective
 from whymask.search.protocol import Ask, Initialiser, Problem, Selection, check_k
+from whymask.search.stage import stage
 
 USUAL = 10  # regions that "fixed" keeps
 SIZES = (5, 16)  # between which the knee and the plateau are looked for
@@ -25,6 +26,7 @@ RATE = 0.1  # of Adam
 START = 0.6  # the area budget: every variable starts there
 
 
+@stage("mask", "a relaxed mask, optimised and hardened", cost=lambda n, p: 2, needs="gradients", baseline=True)
 def asn(
     problem: Problem,
     *,

@@ -18,27 +18,36 @@ from whymask.models.batching import is_out_of_memory
 from whymask.models.differentiable import Differentiable
 from whymask.models.torch_module import evaluating
 from whymask.search.protocol import Continuation, Problem
+from whymask.search.stage import Stage, stage
 
 
-def backward(attribute: Callable[..., torch.Tensor]) -> Callable[..., Continuation]:
-    """A search stage from a function (image, rng, parameters) -> map (H, W): it asks for no forwards.
+def backward(
+    summary: str, *, name: str | None = None, requires: str | None = None
+) -> Callable[[Callable[..., torch.Tensor]], Stage[..., Continuation]]:
+    """Declare a function (image, rng, parameters) -> map (H, W) as a stage that asks for no forwards.
 
     With `memory_saving` images go one at a time, and the activations inside the module's blocks are not kept but
     computed again on the way back. Parameters are frozen meanwhile, and language models keep no cache, in any case.
     """
 
-    def stage(problem: Problem, *, memory_saving: bool = False, **params: Any) -> Continuation:
-        yield from ()
-        with differentiable(problem, memory_saving) as image:
-            importance = attribute(image, problem.rng(), **params)
-        return by_map(problem, importance.detach().double().cpu().numpy())
+    def declare(attribute: Callable[..., torch.Tensor]) -> Stage[..., Continuation]:
+        def start(problem: Problem, *, memory_saving: bool = False, **params: Any) -> Continuation:
+            yield from ()
+            with differentiable(problem, memory_saving) as image:
+                importance = attribute(image, problem.rng(), **params)
+            return by_map(problem, importance.detach().double().cpu().numpy())
 
-    chosen = [p for p in inspect.signature(attribute).parameters.values() if p.kind is p.KEYWORD_ONLY]
-    own = list(inspect.signature(stage).parameters.values())[:2]
-    stage.__signature__ = inspect.Signature([own[0], *chosen, own[1]])  # type: ignore[attr-defined]
-    stage.__annotations__ |= get_type_hints(attribute, include_extras=True)
-    stage.__name__, stage.__doc__ = attribute.__name__, attribute.__doc__
-    return stage
+        chosen = [p for p in inspect.signature(attribute).parameters.values() if p.kind is p.KEYWORD_ONLY]
+        own = list(inspect.signature(start).parameters.values())[:2]
+        start.__signature__ = inspect.Signature([own[0], *chosen, own[1]])  # type: ignore[attr-defined]
+        start.__annotations__ |= get_type_hints(attribute, include_extras=True)
+        start.__name__, start.__doc__ = attribute.__name__, attribute.__doc__
+        declared = stage(
+            "ordering", summary, cost=lambda n, p: 0, name=name, needs="gradients", requires=requires, baseline=True
+        )
+        return declared(start)
+
+    return declare
 
 
 @contextmanager

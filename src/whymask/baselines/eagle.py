@@ -7,8 +7,15 @@ import numpy as np
 from whymask.search.limits import Count
 from whymask.search.objective import SUFF_NECC, Objective
 from whymask.search.protocol import Ask, Continuation, Problem, Ranking, extend
+from whymask.search.stage import stage
 
 
+@stage(
+    "ordering",
+    "greedy from both ends over a short list of candidates",
+    cost=lambda n, p: n * (n + 1) // 3,
+    baseline=True,
+)
 def eagle_efficient(
     problem: Problem,
     *,

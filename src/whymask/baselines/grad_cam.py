@@ -21,7 +21,7 @@ Places: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 """One image's output, or its gradient, as maps (C, h, w)."""
 
 
-@backward
+@backward("the last feature maps, weighted by their gradients", requires="class")
 def grad_cam(image: Differentiable, rng: np.random.Generator) -> torch.Tensor:
     """relu(sum_c mean_gradient_c A_c) of the last layer that still has a place for everything, at the image's size.
 

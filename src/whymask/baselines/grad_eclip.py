@@ -15,7 +15,7 @@ from whymask.models.differentiable import Differentiable
 PARTS = ("q_proj", "k_proj", "v_proj", "out_proj")
 
 
-@backward
+@backward("the last attention of a CLIP ViT, by gradients", requires="clip")
 def grad_eclip(image: Differentiable, rng: np.random.Generator) -> torch.Tensor:
     """relu(sum_c w_c s_i v_ic) over patches i, for the last attention of a CLIP vision transformer.
 

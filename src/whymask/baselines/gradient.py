@@ -8,7 +8,7 @@ from whymask.baselines.captum import attr
 from whymask.models.differentiable import Differentiable
 
 
-@backward
+@backward("the size of the gradient")
 def gradient(image: Differentiable, rng: np.random.Generator) -> torch.Tensor:
     """|d logit / d pixel|, summed over channels, through captum.
 

@@ -20,7 +20,7 @@ LONGEST_STEP, SHORTEST_STEP = 1000.0, 1e-5
 DECAY, SLOPE = 0.2, 1e-4  # of the backtracking line search
 
 
-@backward
+@backward("a smooth mask optimised for deletion and insertion", name="igos++")
 def igos_pp(
     image: Differentiable,
     rng: np.random.Generator,

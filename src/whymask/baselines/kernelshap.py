@@ -9,8 +9,10 @@ from whymask.baselines.regions import by_values, in_chunks
 from whymask.search.limits import Several
 from whymask.search.objective import SUFFICIENCY
 from whymask.search.protocol import Ask, Continuation, Problem, Ranking
+from whymask.search.stage import stage
 
 
+@stage("ordering", "the Shapley value of each region", cost=lambda n, p: p["samples"], baseline=True)
 def kernelshap(problem: Problem, *, samples: Several = 2048) -> Continuation:
     """Order regions by their Shapley values, from `samples` coalitions and the blank and the full image.
 

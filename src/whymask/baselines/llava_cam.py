@@ -9,13 +9,13 @@ import torch
 
 from whymask.baselines.backward import backward
 from whymask.errors import WhymaskError
-from whymask.models.differentiable import Differentiable, Tokens
+from whymask.models.differentiable import Differentiable, ImageTokens
 from whymask.search.limits import NonNegative
 
 NOISE = 25.5  # grey levels: a tenth of the range
 
 
-@backward
+@backward("a multimodal model's image tokens, by gradients", requires="question")
 def llava_cam(
     image: Differentiable, rng: np.random.Generator, *, copies: NonNegative = 50, layer: NonNegative | None = None
 ) -> torch.Tensor:
@@ -46,7 +46,7 @@ def llava_cam(
 
 
 def at_tokens(
-    image: Differentiable, tokens: Tokens, layer: int, inputs: torch.Tensor
+    image: Differentiable, tokens: ImageTokens, layer: int, inputs: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Activations (B, T, D) of the image's tokens at a layer, and the gradients of the answer's logits there."""
     heard: list[torch.Tensor] = []

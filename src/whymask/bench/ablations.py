@@ -11,9 +11,9 @@ import numpy as np
 
 from whymask.bench.config import Config, MethodSpec, SplitSpec
 from whymask.bench.table import collect
+from whymask.data.photos import Photos
 from whymask.errors import unknown
 from whymask.metrics.overlap import top_overlap
-from whymask.search import Recipe
 
 
 @dataclass(frozen=True)
@@ -27,20 +27,17 @@ class Ablation:
 
 
 def _trace(name: str, method: str = "trace+greedy", **params: int) -> MethodSpec:
-    return MethodSpec(name, Recipe(method, params), (0,))
+    return MethodSpec(method, name, params)
 
 
 SIZES = (4, 6, 8, 10, 12, 16)
 ABLATIONS = {
     "initialisers": Ablation(
         (
-            MethodSpec("greedy", Recipe("greedy"), (0,)),
-            *(MethodSpec(f"random-k+greedy, seed {s}", Recipe("random-k+greedy", {"k": 8}), (s,)) for s in range(3)),
-            *(
-                MethodSpec(f"asn+greedy, {rule}", Recipe("asn+greedy", {"rule": rule}), (0,))
-                for rule in ("fixed", "knee", "plateau")
-            ),
-            MethodSpec("copair+greedy", Recipe("copair+greedy"), (0,)),
+            MethodSpec("greedy"),
+            *(MethodSpec("random-k+greedy", f"random-k+greedy, seed {s}", {"k": 8}, (s,)) for s in range(3)),
+            *(MethodSpec("asn+greedy", f"asn+greedy, {rule}", {"rule": rule}) for rule in ("fixed", "knee", "plateau")),
+            MethodSpec("copair+greedy"),
             _trace("trace+greedy", k=8),
         ),
         "greedy",
@@ -56,7 +53,7 @@ ABLATIONS = {
     "overlap": Ablation(tuple(_trace(f"k{k}", "trace+order", k=k) for k in SIZES), None),
     "k-extension": Ablation(
         (
-            MethodSpec("copair+greedy", Recipe("copair+greedy"), (0,)),
+            MethodSpec("copair+greedy"),
             *(_trace(f"trace+greedy, k={k}", k=k) for k in (8, 12, 16, 20)),
         ),
         "copair+greedy",
@@ -75,13 +72,17 @@ def ablated(config: Config, name: str) -> Config:
         raise unknown("ablation", name, ABLATIONS)
     ablation = ABLATIONS[name]
     out = config.out.with_name(f"{config.out.name}-{name}")
-    if config.photos is None:
+    photos = config.sources.get("photos")
+    if not isinstance(photos, Photos):
         return replace(config, out=out, methods=ablation.methods)
-    splits = [SplitSpec(split, "high" if split == "repair" else "ins", draw=draw) for split, draw in ablation.draws]
-    photos = replace(config.photos, correct=min(config.photos.correct, ablation.correct))
+    splits = tuple(
+        SplitSpec(split, "high" if split == "repair" else "ins", draw=draw) for split, draw in ablation.draws
+    )
+    photos = replace(photos, correct=min(photos.correct, ablation.correct))
     if all(split != "cause" for split, _ in ablation.draws):
         photos = replace(photos, wrong=0)
-    return replace(config, out=out, methods=ablation.methods, splits=tuple(splits), photos=photos)
+    sources = {**config.sources, "photos": photos}
+    return replace(config, out=out, methods=ablation.methods, splits=splits, sources=sources)
 
 
 def overlaps(runs: Sequence[str | Path]) -> str:

@@ -8,20 +8,19 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from signal import SIGTERM, getsignal, signal
 from socket import create_connection
 from time import monotonic, sleep
-from typing import Any
+from typing import Any, NamedTuple
 
 from whymask.bench.config import ModelSpec
-from whymask.bench.records import Record, Store
-from whymask.bench.worker import Plan, Waiting, Work, Worker
+from whymask.bench.records import Record
+from whymask.bench.work import Claim, Queue, Work
+from whymask.bench.worker import Plan, Worker
 from whymask.data.manifest import Sample
-from whymask.data.questions import Asked
 from whymask.errors import WhymaskError
 from whymask.models import Model
 from whymask.models.packages import optional
@@ -95,13 +94,16 @@ class Head:
                 self.seen, wait = self.looked, False
 
 
-@dataclass
-class Job:
-    """What an actor does: it loads its model, or computes a piece of work that is claimed until it is done."""
+class Job(NamedTuple):
+    """What an actor does: it computes a piece of work or, without one, loads its model."""
 
     actor: Any
-    work: Work | None = None
-    claim: ExitStack = field(default_factory=ExitStack)
+    claim: Claim | None = None
+
+    def end(self) -> None:
+        """Others may do what it has not done."""
+        if self.claim:
+            self.claim.held.close()
 
 
 class Workers:
@@ -126,33 +128,33 @@ class Workers:
 
     def __exit__(self, *problem: object) -> None:
         for job in self.jobs.values():
-            job.claim.close()
+            job.end()
         for actor in [*self.idle, *(job.actor for job in self.jobs.values())]:
             self.ray.kill(actor)
 
-    def plan(self, listed: Mapping[str, list[Sample]], photos: list[Sample], asked: Asked) -> Plan:
+    def plan(self, read: Mapping[str, list[Sample]]) -> Plan:
         """As `Worker.plan`, by the first actor."""
         actor = self._start()
         self.idle.append(actor)
         try:
-            planned: Plan = self._told(self._first([actor.plan.remote(listed, photos, asked)]))
+            planned: Plan = self._told(self._first([actor.plan.remote(read)]))
         except self.ray.exceptions.RayActorError:
             raise self._died_early() from None
         return planned
 
-    def results(self, waiting: Waiting, store: Store) -> Iterator[Record]:
+    def results(self, queue: Queue) -> Iterator[Record]:
         """As `Worker.results`; the records of several pieces of work come as they are found."""
         lost: Counter[str] = Counter()
-        for _ in range(1, min(self.slots, sum(bool(work.missing(store)) for work, _ in waiting))):
+        for _ in range(1, min(self.slots, sum(bool(work.missing(queue.store)) for work in queue.waiting))):
             self._add()
         while True:
-            self._hand_out(waiting, store)
-            if not waiting and not self._at_work():
+            self._hand_out(queue)
+            if not queue and not self._at_work():
                 return
             told = self._first([*self.jobs])
             job = self.jobs[told]
             try:
-                if job.work is not None:
+                if job.claim:
                     yield self._told(next(told))
                     continue
                 self._told(told)
@@ -160,14 +162,14 @@ class Workers:
                 pass
             except self.ray.exceptions.RayActorError:
                 del self.jobs[told]
-                job.claim.close()
-                if job.work is None:
+                job.end()
+                if not job.claim:
                     raise self._died_early() from None
                 self._add()
-                yield from _again(job.work, waiting, store, lost)
+                yield from _again(job.claim.work, queue, lost)
                 continue
             del self.jobs[told]
-            job.claim.close()
+            job.end()
             self.idle.append(job.actor)
 
     def _add(self) -> None:
@@ -185,23 +187,14 @@ class Workers:
                 return ready[0]
 
     def _at_work(self) -> bool:
-        return any(job.work for job in self.jobs.values())
+        return any(job.claim for job in self.jobs.values())
 
-    def _hand_out(self, waiting: Waiting, store: Store) -> None:
-        while waiting and self.idle:
-            if waiting[0][1] and self._at_work():
-                return  # other processes have what is left: our own work first
-            work, wait = waiting.popleft()
-            if not work.missing(store):
-                continue
-            claim = ExitStack()
-            if claim.enter_context(store.claim(work.name, wait)):
-                store.refresh()
-                actor = self.idle.pop()
-                stream = actor.compute.options(num_returns="streaming").remote(work, work.missing(store))
-                self.jobs[stream] = Job(actor, work, claim)
-            else:
-                waiting.append((work, True))
+    def _hand_out(self, queue: Queue) -> None:
+        # Other processes may have what is left: our own work first.
+        while self.idle and (claim := queue.claim(wait=not self._at_work())):
+            actor = self.idle.pop()
+            stream = actor.compute.options(num_returns="streaming").remote(claim.work, claim.missing)
+            self.jobs[stream] = Job(actor, claim)
 
     def _told(self, reference: Any) -> Any:
         try:
@@ -215,20 +208,19 @@ class Workers:
         return WhymaskError(f"a Ray worker died while it loaded {self.name}; is there memory for one on every slot?")
 
 
-def _again(work: Work, waiting: Waiting, store: Store, lost: Counter[str]) -> Iterator[Record]:
+def _again(work: Work, queue: Queue, lost: Counter[str]) -> Iterator[Record]:
     """What a lost worker has left goes to others, sample by sample; one that costs several workers is given up."""
     if len(work.samples) > 1:
-        waiting.extendleft((Work([sample], work.rows), False) for sample in work.samples)
+        queue.waiting.extendleft(Work([sample], work.rows) for sample in work.samples)
         return
     lost[work.name] += 1
     if lost[work.name] < TRIES:
-        waiting.appendleft((work, False))
+        queue.waiting.appendleft(work)
         return
-    missing = work.missing(store)
-    for row, _, seed, sample, key in work.items:
-        if key in missing:
-            about = {"key": key, "row": row.hash, "sample": sample.id, "seed": seed}
-            yield {**about, "error": f"the worker died {TRIES} times on this sample alone"}
+    missing = work.missing(queue.store)
+    for item in work.items:
+        if item.key in missing:
+            yield {**item.names, "error": f"the worker died {TRIES} times on this sample alone"}
 
 
 def _load(spec: ModelSpec, load: Callable[[ModelSpec], Model], folder: Path, threads: int | None) -> Model:

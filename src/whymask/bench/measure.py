@@ -3,57 +3,97 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from whymask.arrays import Bools
+from whymask.data.objects import overlap
 from whymask.explainer.answers import mistake, yes_or_no
-from whymask.explainer.case import Case, prefixes
+from whymask.explainer.case import Case, Responder, prefixes
 from whymask.explainer.repairing import outcome, replies
 from whymask.explainer.together import search_together
+from whymask.methods import Recipe
 from whymask.models.memory import PeakMemory
-from whymask.search import Recipe
+from whymask.search import drive
 from whymask.search.driver import SearchResult
 
 Measured = dict[str, Any] | Exception
 
+MOVED = ("insertion_auc", "deletion_auc")  # of an ordering, measured on other fills too
 
-def measure(
-    cases: Sequence[Case], recipe: Recipe, seed: int, budget: int | None = None
-) -> Iterator[tuple[int, Measured]]:
-    """(number of the case, its numbers or why there are none), as searches end.
 
-    All cases are of one model and share its batches. When something fails, those that are left are tried one by one,
-    so that a case fails only by its own fault.
+@dataclass(frozen=True)
+class Measurement:
+    """What is run on every sample, and what is recorded of it."""
+
+    recipe: Recipe
+    seed: int = 0
+    budget: int | None = None
+    budgets: tuple[int, ...] = ()  # the score of the mask after so many forwards is recorded too
+    fills: tuple[str, ...] = ()  # what was found is scored on these fills too
+    given: bool = False  # search for the model's own answer; what is found is judged by the sample's target
+
+
+@dataclass(eq=False)
+class Subject:
+    """A sample bound to a model, and the true objects (H, W) in it where they are known."""
+
+    case: Case
+    objects: Bools | None = None
+    _again: dict[str, Case] = field(default_factory=dict)
+
+    def on(self, fill: str) -> Case:
+        """The same image, regions and target with another fill."""
+        return self._bound("fill", fill)
+
+    @property
+    def given(self) -> Case:
+        """The same image and regions with the model's own answer as target."""
+        return self._bound("target", None)
+
+    def _bound(self, option: str, value: str | None) -> Case:
+        key = f"{option} {value}"
+        if key not in self._again:
+            self._again[key] = self.case.again(**{option: value})
+        return self._again[key]
+
+
+def measure(subjects: Sequence[Subject], wanted: Measurement) -> Iterator[tuple[int, Measured]]:
+    """(number of the subject, its numbers or why there are none), as searches end.
+
+    All subjects are of one model and share its batches. When something fails, those that are left are tried one by
+    one, so that one subject's failure does not affect the others.
     """
-    left = dict(enumerate(cases))
+    left = dict(enumerate(subjects))
     try:
-        for number, numbers in _searched(cases, recipe, seed, budget):
+        for number, numbers in _searched(subjects, wanted):
             del left[number]
             yield number, numbers
     except Exception as error:
-        if len(cases) == 1:
+        if len(subjects) == 1:
             yield 0, error
             return
-        for number, case in left.items():
-            for _, outcome in measure([case], recipe, seed, budget):
+        for number, subject in left.items():
+            for _, outcome in measure([subject], wanted):
                 yield number, outcome
 
 
-def _searched(
-    cases: Sequence[Case], recipe: Recipe, seed: int, budget: int | None
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    for case in cases:  # every method pays for its own forwards
+def _searched(subjects: Sequence[Subject], wanted: Measurement) -> Iterator[tuple[int, dict[str, Any]]]:
+    cases = [subject.given if wanted.given else subject.case for subject in subjects]
+    for case in (*cases, *(subject.case for subject in subjects)):  # every method pays for its own forwards
         case.responses.clear()
     memory = PeakMemory(cases[0].model)
-    for number, found, seconds in search_together(cases, recipe, seed, cases[0].batching, budget=budget):
+    searches = search_together(cases, wanted.recipe, wanted.seed, cases[0].batching, budget=wanted.budget)
+    for number, found, seconds in searches:
         spent = {"seconds": seconds, **memory.spent()}
-        yield number, {**numbers(found.about, found), **spent}
+        yield number, {**numbers(subjects[number], wanted, found), **spent}
 
 
-def numbers(case: Case, found: SearchResult) -> dict[str, Any]:
-    """What a table may say of a result."""
+def numbers(subject: Subject, wanted: Measurement, found: SearchResult) -> dict[str, Any]:
+    """What a table may report of a result."""
+    case = subject.case
     counted = {
         "n": case.partition.n,
         "mec": found.ledger.mec,
@@ -67,12 +107,43 @@ def numbers(case: Case, found: SearchResult) -> dict[str, Any]:
         curves = case.replay(order)
         ends = {"full": float(curves.insertion[-1]), "blank": float(curves.deletion[-1])}
         told = {**curves.summary(), **ends, "replay": curves.forwards, "order": order, "mask": mask}
-        return {**counted, **told, **repair(case, prefixes(order))}
+        for fill in wanted.fills:
+            moved = subject.on(fill).replay(order).summary()
+            told |= {f"{name}/{fill}": moved[name] for name in MOVED}
+        return {**counted, **told, **_overlap(subject, order[: case.model.default_k]), **repair(case, prefixes(order))}
     kept = np.isin(np.arange(case.partition.n), mask)
     ((score, removed, full, blank),), _ = case.ask(np.array([kept, ~kept, kept | True, kept & False]))
     scores = {"score": float(score), "removed_score": float(removed), "full": float(full), "blank": float(blank)}
+    scores |= {f"score/{fill}": _score(subject.on(fill), kept) for fill in wanted.fills}
+    scores |= {f"score@{budget}": _score(case, _mask_at(wanted, found, budget)) for budget in wanted.budgets}
     area = float(case.partition.areas[mask].sum())
-    return {**counted, **scores, "area": area, "mask": mask, **repair(case, kept[None])}
+    told = {**counted, **scores, **_enough(found, score), "area": area, "mask": mask}
+    return {**told, **_overlap(subject, mask), **repair(case, kept[None])}
+
+
+def _score(case: Case, kept: Bools) -> float:
+    return float(case.ask(kept[None])[0][0, 0])
+
+
+def _mask_at(wanted: Measurement, found: SearchResult, budget: int) -> Bools:
+    """The mask (n,) of the same search stopped at a budget: all that it asks for is known by now."""
+    if budget < found.ledger.mec:
+        case: Case = found.about
+        searches = [case.start(wanted.recipe, wanted.seed, budget=budget)]
+        ((_, found),) = drive(searches, Responder(), batch_size=lambda: case.batching.size)
+    assert found.mask is not None
+    return found.mask
+
+
+def _enough(found: SearchResult, score: float) -> dict[str, Any]:
+    """Of a search for the smallest mask: how large that is, and whether it reaches its goal."""
+    if found.selection is None or found.selection.goal is None:
+        return {}
+    return {"size": int(found.selection.mask.sum()), "sufficient": bool(score >= found.selection.goal - 1e-6)}
+
+
+def _overlap(subject: Subject, regions: Sequence[int]) -> dict[str, float]:
+    return {} if subject.objects is None else overlap(subject.case, subject.objects, regions)
 
 
 def repair(case: Case, rows: Bools) -> dict[str, Any]:
@@ -84,7 +155,7 @@ def repair(case: Case, rows: Bools) -> dict[str, Any]:
     whole = np.ones((1, case.partition.n), dtype=bool)
     (top,) = case.responses.answers(whole)
     word = yes_or_no(target.label) is not None and target.label.isalpha()
-    if top is None or (top == target.index if target.index >= 0 else not word):
+    if top is None or (top == target.index if target.numbered else not word):
         return {}
     ((given, right),) = replies(case, whole)
     if right:

@@ -8,7 +8,6 @@ row's settings, stands in rows/HASH.json; the lines name that hash.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import secrets
@@ -23,6 +22,7 @@ from typing import IO, Any
 from filelock import FileLock, Timeout
 
 from whymask.errors import WhymaskError
+from whymask.utils.digest import digest
 from whymask.utils.files import atomic, sync_folder, writable
 from whymask.utils.redact import public
 
@@ -61,11 +61,6 @@ class Row:
     def key(self, sample: str, seed: int) -> str:
         """Of one result, given the digest of its sample."""
         return digest([self.hash, sample, seed])
-
-
-def digest(value: Any) -> str:
-    """A short hash of plain values."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 
 class Store:

@@ -4,29 +4,33 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from io import StringIO
 from typing import Any
 
-from whymask.bench.table import COLUMNS, COST, CURVES, MASKS, OBJECTS, PROFILE, REPAIRS, Cell, Column, Line, Table
+from whymask.bench.table import PROFILE, Cell, Column, Line, Table, in_order
 
 DASH = "—"
 STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
 LEGEND = (
-    "Means over samples with bootstrap 95 % intervals. @30 and @50 are the highest score up to that area, MEC counts "
-    f"distinct masked images, {DASH} is what a method does not have; the bold column decides."
+    "Means over samples with bootstrap 95 % intervals, shares of samples with Wilson's. @30 and @50 are the highest "
+    f"score up to that area, MEC counts distinct masked images, {DASH} is what a method does not have; methods are "
+    "ranked by the bold column."
 )
-MENDED = (
-    "Of wrong answers: Repair Rate is the share that the mask, or a prefix of the ordering, mends, failed counts the "
-    "rest, AMCR is the mean of the smallest area whose removal mends (1 where none does), CSR@10 the share where that "
-    "is at most 10 %."
+REPAIRED = (
+    "Of wrong answers: Repair Rate is the share that the mask, or a prefix of the ordering, repairs, failed counts the "
+    "rest, AMCR is the mean of the smallest area whose removal repairs (1 where none does), CSR@10 the share where "
+    "that is at most 10 %, kept is the area of the mask, or of the shortest prefix that repairs."
 )
-MIXED = "* goes backward first, which is no forward; what follows is counted."
+GRADIENTS = "* uses gradients first, which are not counted; the forwards that follow are."
 SHOWN = (
     "On object is the share of the mask, or of the first regions of an ordering (as many as masks usually have), that "
     "lies on the true objects; object area, their share of the image, is what chance would give."
 )
+BUDGETS = "Score@B is the score of the mask that the same search returns after B forwards."
+FILLS = "Columns that name a fill: what was found with the fill of the search, measured on that one."
+ENOUGH = "Enough is the share of samples with a mask that reaches its goal, regions the size of the mask."
 PAIRED = "Differences to {against} on the same samples; {stars} by a paired sign-flip test."
 
 
@@ -107,43 +111,64 @@ FORMATS: Mapping[str, Callable[..., str]] = {"md": as_markdown, "latex": as_late
 
 
 def grids(table: Table, profile: bool = False) -> list[Grid]:
-    """The tables of every model and split: the methods, then their differences where they are compared."""
+    """The tables of every model and split: the methods, then their differences and their seeds where there are any."""
     made = []
     for block in table.blocks:
-        title = f"{block[0].row.model}, {block[0].row.split}, {_count(block)}"
-        shown = _columns(block, profile)
-        emphasis = block[0].row.emphasis
-        best = _best(block, emphasis)
-        body = []
-        for line in block:
-            failed = f" ({line.failed} failed)" if line.failed else ""
-            uneven = f" ({len(line.samples)})" if len({len(one.samples) for one in block}) > 1 else ""
-            cells = [(f"{line.row.method}{uneven}{failed}", False)]
-            for name, column in shown.items():
-                cell = line.cells.get(name)
-                mixed = "*" if name == "mec" and cell is not None and line.row.needs == "gradients" else ""
-                cells.append((_mean(cell, column, line) + mixed, name == emphasis and line is best))
-            body.append(cells)
-        header = [("method", False), *((column.name, name == emphasis) for name, column in shown.items())]
-        made.append(Grid(title, header, body))
-        compared = [line for line in block if line.differences]
-        if compared:
-            shown = {
-                name: c for name, c in _columns(compared, False).items() if any(name in x.differences for x in compared)
-            }
-            body = [[(f"{line.row.method} - {table.against}", False),
-                     *((_gap(line.differences.get(name), c), name == emphasis) for name, c in shown.items())]
-                    for line in compared]  # fmt: skip
-            header = [("methods", False), *((column.name, name == emphasis) for name, column in shown.items())]
-            made.append(Grid(f"{title}, differences", header, body))
+        made.append(methods_grid(block, profile))
+        if any(line.differences for line in block):
+            made.append(_differences_grid(block, table.against))
+        if any(line.spread for line in block):
+            made.append(_seeds_grid(block))
     return made
 
 
-def _columns(block: list[Line], profile: bool) -> dict[str, Column]:
-    """Those that at least one line has."""
-    groups = (CURVES, MASKS, OBJECTS, REPAIRS, COST, *((PROFILE,) if profile else ()))
-    names = [name for group in groups for name in group]
-    return {name: COLUMNS[name] for name in names if any(name in line.cells for line in block)}
+def methods_grid(block: list[Line], profile: bool = False) -> Grid:
+    """A row per method of one model and split."""
+    shown = _columns((line.cells for line in block), profile)
+    emphasis = block[0].row.emphasis
+    best = _best(block, emphasis)
+    body = []
+    for line in block:
+        failed = f" ({line.failed} failed)" if line.failed else ""
+        uneven = f" ({len(line.samples)})" if len({len(one.samples) for one in block}) > 1 else ""
+        cells = [(f"{line.row.method}{uneven}{failed}", False)]
+        for name, column in shown.items():
+            cell = line.cells.get(name)
+            mixed = "*" if name == "mec" and cell is not None and line.row.needs == "gradients" else ""
+            cells.append((_mean(cell, column, line) + mixed, name == emphasis and line is best))
+        body.append(cells)
+    return Grid(_title(block), _header("method", shown, emphasis), body)
+
+
+def _differences_grid(block: list[Line], against: str | None) -> Grid:
+    compared = [line for line in block if line.differences]
+    shown, emphasis = _columns((line.differences for line in compared), False), block[0].row.emphasis
+    body = [[(f"{line.row.method} - {against}", False),
+             *((_gap(line.differences.get(name), c), name == emphasis) for name, c in shown.items())]
+            for line in compared]  # fmt: skip
+    return Grid(f"{_title(block)}, differences", _header("methods", shown, emphasis), body)
+
+
+def _seeds_grid(block: list[Line]) -> Grid:
+    several = [line for line in block if line.spread]
+    shown = _columns((line.spread for line in several), False)
+    body = [[(line.row.method, False),
+             *((f"{line.spread[name]:.{c.digits}f}" if name in line.spread else DASH, False)
+               for name, c in shown.items())] for line in several]  # fmt: skip
+    return Grid(f"{_title(block)}, standard deviation over seeds", _header("method", shown), body)
+
+
+def _title(block: list[Line]) -> str:
+    return f"{block[0].row.model}, {block[0].row.split}, {_count(block)}"
+
+
+def _header(first: str, shown: Mapping[str, Column], emphasis: str = "") -> list[tuple[str, bool]]:
+    return [(first, False), *((column.name, name == emphasis) for name, column in shown.items())]
+
+
+def _columns(rows: Iterable[Iterable[str]], profile: bool) -> dict[str, Column]:
+    """Those that at least one row has."""
+    return in_order({name for row in rows for name in row if profile or name not in PROFILE})
 
 
 def _best(block: list[Line], emphasis: str) -> Line | None:
@@ -179,13 +204,19 @@ def _gap(cell: Cell | None, column: Column) -> str:
 def notes(table: Table) -> list[str]:
     """What to know to read the tables."""
     stars = ", ".join(f"{mark} p < {limit}" for limit, mark in reversed(STARS))
+    there = {name for line in table.lines for name in line.cells}
+    mixed = any(line.row.needs == "gradients" and "mec" in line.cells for line in table.lines)
     told = [LEGEND, *([PAIRED.format(against=table.against, stars=stars)] if table.against else [])]
-    if any("repaired" in line.cells for line in table.lines):
-        told.append(MENDED)
-    if any("on_object" in line.cells for line in table.lines):
-        told.append(SHOWN)
-    if any(line.row.needs == "gradients" and "mec" in line.cells for line in table.lines):
-        told.append(MIXED)
+    for note, wanted in (
+        (BUDGETS, any(name.startswith("score@") for name in there)),
+        (FILLS, any("/" in name for name in there - PROFILE.keys())),
+        (ENOUGH, "sufficient" in there),
+        (REPAIRED, "repaired" in there),
+        (SHOWN, "on_object" in there),
+        (GRADIENTS, mixed),
+    ):
+        if wanted:
+            told.append(note)
     failed = sum(line.failed for line in table.lines)
     if failed:
         told.append(f"{failed} results failed and are in no mean.")

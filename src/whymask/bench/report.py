@@ -11,7 +11,7 @@ import numpy as np
 
 from whymask.arrays import Floats
 from whymask.bench.records import Store
-from whymask.bench.render import Grid, grids, notes
+from whymask.bench.render import Grid, methods_grid, notes
 from whymask.bench.table import COLUMNS, Line, table
 from whymask.data.manifest import Sample, manifest_of, read_manifest
 from whymask.errors import WhymaskError
@@ -35,7 +35,8 @@ def bench_report(runs: Sequence[Path]) -> str:
     known = Known(runs)
     names = ", ".join(run.resolve().name for run in runs)
     parts = [f'<h1 class="wb-title">{escape(names)}</h1>']
-    for block, grid in zip(made.blocks, grids(made), strict=True):
+    for block in made.blocks:
+        grid = methods_grid(block)
         parts.append(f"<section><h2>{escape(grid.title)}</h2>{_block(block, grid, known)}</section>")
     parts.append(f'<footer class="wm-small">{"".join(f"<p>{escape(note)}</p>" for note in notes(made))}</footer>')
     body = f'<main class="wm">{"".join(parts)}</main>'

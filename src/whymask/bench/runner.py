@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import sys
 import time
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from whymask.bench.cluster import Workers, connected
 from whymask.bench.config import Config, ModelSpec
-from whymask.bench.records import Row, Store
-from whymask.bench.worker import Plan, Work, Worker, load_model
-from whymask.data.imagenet import labelled
-from whymask.data.manifest import manifest_of, read_manifest, write_manifest
-from whymask.data.objects import samples
-from whymask.data.questions import to_ask
+from whymask.bench.records import Record, Row, Store
+from whymask.bench.work import Item, Queue, Work
+from whymask.bench.worker import Plan, Worker, load_model
+from whymask.data.manifest import Sample, draw, manifest_of, read_manifest, write_manifest
 from whymask.models import Model
 from whymask.utils.files import writable
 from whymask.utils.redact import redacted_errors
@@ -37,6 +33,14 @@ class Summary:
     def __str__(self) -> str:
         failed = f", {len(self.failed)} failed" if self.failed else ""
         return f"{self.done} of {self.total} results are there{failed}"
+
+    def count(self, items: Sequence[Item], store: Store) -> None:
+        """Add what has become of these."""
+        self.total += len(items)
+        self.done += sum(item.key in store.records for item in items)
+        for row, _, sample, key in items:
+            if key in store.errors:
+                self.failed.append(f"{sample.id}, {row.method}: {store.errors[key]['error']}")
 
 
 def run(
@@ -57,75 +61,69 @@ def run(
         quiet: no progress on stderr.
     """
     writable(config.out)
-    store, summary = Store(config.out), Summary()
+    store, summary, place = Store(config.out), Summary(), config.place
     listed = {split.name: read_manifest(split.manifest) for split in config.splits if split.manifest}
-    if config.objects:
-        listed = {"objects": samples(config.objects, config.out / "objects"), **listed}
-    photos = labelled(config.photos.source) if config.photos else []
-    asked = to_ask(config.questions) if config.questions else []
+    read = {name: one.read(place) for name, one in config.sources.items() if {*one.makes} & {*place.splits}}
     try:
         with nullcontext() if ray is None else connected(ray):
             for spec in config.models:
                 worker = Worker(config, spec, load)
                 made = nullcontext(worker) if ray is None else Workers(worker)
                 with redacted_errors(spec.secrets), made as workers:
-                    _run_model(config, spec, workers, workers.plan(listed, photos, asked), shard, store, summary, quiet)
+                    work = [*_work(config, spec, workers.plan(read), listed, shard, store)]
+                    items = [item for one in work for item in one.items]
+                    with ProgressBar(spec.name, items, store, quiet) as bar:
+                        for record in workers.results(Queue(work, store)):
+                            store.append(record)
+                            bar.add(store.rows[record["row"]], record)
+                summary.count(items, store)
     finally:
         store.close()
     summary.skipped = store.skipped
     return summary
 
 
-def _run_model(
+def _work(
     config: Config,
     spec: ModelSpec,
-    workers: Worker | Workers,
-    planned: Plan,
+    plan: Plan,
+    listed: Mapping[str, list[Sample]],
     shard: tuple[int, int],
     store: Store,
-    summary: Summary,
-    quiet: bool,
-) -> None:
-    work: list[Work] = []
-    for split, (listed, rows) in planned.items():
-        write_manifest(manifest_of(config.out, spec.name, split), listed)
+) -> Iterator[Work]:
+    """All pieces of work of a model, split by split; the samples of each split are kept as a manifest."""
+    for split in config.splits:
+        samples, rows = {**plan.samples, **listed}[split.name], plan.rows[split.name]
+        if split.draw is not None:
+            samples = draw(samples, split.draw)
+        write_manifest(manifest_of(config.out, spec.name, split.name), samples)
         store.declare([row for row, _, _ in rows])
         # Samples that are the same to the byte under two names have one result.
-        contents = {sample.digest() or f"no image {sample.id}": sample for sample in listed[shard[0] :: shard[1]]}
+        contents = {sample.digest() or f"no image {sample.id}": sample for sample in samples[shard[0] :: shard[1]]}
         own = [(sample, content) for content, sample in contents.items()]
-        work += [Work(own[i : i + config.together], rows) for i in range(0, len(own), config.together)]
-    items = [item for one in work for item in one.items]
-    with Progress(spec.name, items, store, quiet) as progress:
-        for record in workers.results(deque((one, False) for one in work), store):
-            store.append(record)
-            progress.tell(store.rows[record["row"]], record)
-    summary.total += len(items)
-    summary.done += sum(key in store.records for *_, key in items)
-    for row, _, _, sample, key in items:
-        if key in store.errors:
-            summary.failed.append(f"{sample.id}, {row.method}: {store.errors[key]['error']}")
+        yield from (Work(own[i : i + config.together], rows) for i in range(0, len(own), config.together))
 
 
-class Progress:
+class ProgressBar:
     """A bar on stderr: results and their rate, the time left, forwards a second, and the mean of the row at work."""
 
-    def __init__(self, name: str, items: list[Any], store: Store, quiet: bool) -> None:
+    def __init__(self, name: str, items: Sequence[Item], store: Store, quiet: bool) -> None:
         from tqdm import tqdm
 
-        done = sum(key in store.records for *_, key in items)
+        done = sum(item.key in store.records for item in items)
         # In a log file a line every half minute is enough.
         every = 0.2 if sys.stderr.isatty() else 30
         self.bar = tqdm(total=len(items), initial=done, unit="sample", desc=name, disable=quiet, mininterval=every)
         self.start, self.forwards, self.failed = time.perf_counter(), 0, 0
         self.values: dict[str, list[float]] = {}  # by row
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ProgressBar:
         return self
 
     def __exit__(self, *problem: object) -> None:
         self.bar.close()
 
-    def tell(self, row: Row, record: dict[str, Any]) -> None:
+    def add(self, row: Row, record: Record) -> None:
         """One more result, or failure."""
         values = self.values.setdefault(row.hash, [])
         if "error" in record:

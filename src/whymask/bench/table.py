@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whymask.arrays import Floats
-from whymask.bench.records import Record, Row, Store, digest
-from whymask.bench.stats import intervals, p_values
+from whymask.bench.records import Record, Row, Store
+from whymask.bench.stats import intervals, p_values, wilson
 from whymask.errors import WhymaskError, unknown
 from whymask.metrics.repair import small
+from whymask.utils.digest import digest
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Column:
     digits: int = 3
     higher: bool = True  # is better
     total: bool = False  # the sum over samples instead of the mean
+    share: bool = False  # of samples for which something is true
 
 
 CURVES = {
@@ -35,19 +37,25 @@ CURVES = {
     "best@50": Column("@50"),
     "high": Column("High"),
 }
-MASKS = {"score": Column("Score"), "area": Column("Area", higher=False)}
+MASKS = {
+    "score": Column("Score"),
+    "area": Column("Area", higher=False),
+    "sufficient": Column("enough", share=True),  # of searches for the smallest mask
+    "size": Column("regions", 1, higher=False),
+}
 OBJECTS = {  # where their masks are known
     "on_object": Column("on object"),
     "covered": Column("object covered"),
     "object": Column("object area"),
 }
 REPAIRS = {  # of wrong answers
-    "repaired": Column("Repair Rate"),
-    "false_yes": Column("false yes"),
-    "false_no": Column("false no"),
-    "unrepaired": Column("failed", 0, higher=False, total=True),
+    "repaired": Column("Repair Rate", share=True),
+    "false_yes": Column("false yes", share=True),
+    "false_no": Column("false no", share=True),
+    "unrepaired": Column("failed", 0, higher=False, total=True, share=True),
     "removed": Column("AMCR", higher=False),
-    "csr@10": Column("CSR@10"),
+    "csr@10": Column("CSR@10", share=True),
+    "kept": Column("kept", higher=False),
 }
 COST = {"mec": Column("MEC", 0, higher=False)}
 PROFILE = {
@@ -56,11 +64,39 @@ PROFILE = {
     "memory": Column("GiB", 2, higher=False),
 }
 COLUMNS = {**CURVES, **MASKS, **OBJECTS, **REPAIRS, **COST, **PROFILE}
+PLACES = {name: place for place, name in enumerate(COLUMNS)}
+
+
+def column(name: str) -> Column | None:
+    """How tables show a number of the records; None where they do not.
+
+    "score@80" is the score after 80 forwards, "score/blur" the score on another fill.
+    """
+    base, at, budget = name.partition("@")
+    if base == "score" and at:
+        return Column(f"Score@{budget}") if budget.isdecimal() else None
+    base, _, fill = name.partition("/")
+    if name not in COLUMNS and base in COLUMNS:
+        return replace(COLUMNS[base], name=f"{COLUMNS[base].name}, {fill}")
+    return COLUMNS.get(name)
+
+
+def in_order(names: Iterable[str]) -> dict[str, Column]:
+    """The columns of a table from left to right: budgets before the final number, other fills after it."""
+
+    def place(name: str) -> tuple[int, int, int, str]:
+        if name in PLACES:
+            return PLACES[name], 1, 0, ""
+        base, _, budget = name.partition("@")
+        return (PLACES[base], 0, int(budget), "") if budget else (PLACES[name.partition("/")[0]], 2, 0, name)
+
+    shown = {name: known for name in names if (known := column(name)) is not None}
+    return {name: shown[name] for name in sorted(shown, key=place)}
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A mean over samples, or a mean difference, with its bootstrap 95 % interval."""
+    """A mean over samples, or a mean difference, with its 95 % interval: Wilson's for shares, else bootstrap."""
 
     mean: float
     low: float
@@ -79,6 +115,7 @@ class Line:
     failed: int  # results that are missing because of an error
     values: dict[str, Floats] = field(repr=False)  # by column, a mean over the seeds per sample; NaN where it has none
     masks: dict[str, tuple[int, ...]] = field(repr=False)  # by sample, of its first seed
+    spread: dict[str, float] = field(repr=False)  # by column, the standard deviation over seeds, a mean over samples
     cells: dict[str, Cell] = field(default_factory=dict)
     differences: dict[str, Cell] = field(default_factory=dict)
 
@@ -183,30 +220,34 @@ def collect(runs: Sequence[str | Path]) -> list[Line]:
 def _line(row: Row, records: list[Record], failed: int) -> Line:
     results: dict[str, dict[int, Record]] = {}
     for record in records:
-        seeds = results.setdefault(record["sample"], {})
-        if record["seed"] in seeds:
+        own = results.setdefault(record["sample"], {})
+        if record["seed"] in own:
             raise WhymaskError(
                 f"{row.method!r} ({row.model}, {row.split}) has two results for the sample {record['sample']}: its "
                 "image or target has changed; use another folder."
             )
-        seeds[record["seed"]] = record
+        own[record["seed"]] = record
     samples = tuple(sorted(results))
-    columns = {name: [_value(results[s].values(), name) for s in samples] for name in COLUMNS}
-    return Line(
-        row,
-        samples,
-        tuple(sorted({record["seed"] for record in records})),
-        failed,
-        {name: v for name, numbers in columns.items() if not np.isnan(v := np.array(numbers, dtype=np.float64)).all()},
-        {s: tuple(results[s][min(results[s])].get("mask", ())) for s in samples},
-    )
+    seeds = tuple(sorted({record["seed"] for record in records}))
+    values: dict[str, Floats] = {}
+    spread: dict[str, float] = {}
+    for name in in_order({*COLUMNS, *(name for record in records for name in record)}):
+        by_sample = [_values(results[s].values(), name) for s in samples]
+        numbers = np.array([np.mean(some) if some else np.nan for some in by_sample])
+        if not np.isnan(numbers).all():
+            values[name] = numbers
+            several = [np.std(some) for some in by_sample if len(some) > 1]
+            if several and name not in PROFILE:
+                spread[name] = float(np.mean(several))
+    masks = {s: tuple(results[s][min(results[s])].get("mask", ())) for s in samples}
+    return Line(row, samples, seeds, failed, values, masks, spread)
 
 
-def _value(records: Iterable[Record], column: str) -> float | None:
-    """The mean over the seeds of one sample; None where it has no such number."""
+def _values(records: Iterable[Record], column: str) -> list[float]:
+    """The numbers of one sample's seeds; none where one of them has no such number."""
     values = [_number(record, column) for record in records]
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if len(known) == len(values) else None
+    known = [float(value) for value in values if value is not None]
+    return known if len(known) == len(values) else []
 
 
 def _number(record: Record, column: str) -> float | None:
@@ -221,6 +262,29 @@ def _number(record: Record, column: str) -> float | None:
     if column == "csr@10":
         return None if record.get("removed") is None else small(record["removed"])
     return record.get(column)
+
+
+def difference(ours: Line, theirs: Line, column: str, other: str | None = None) -> tuple[float, Cell] | None:
+    """The ratio of two means over the samples that both rows have, and the difference; None where there are none.
+
+    Args:
+        ours: a row.
+        theirs: another of the same model and split.
+        column: of `ours`.
+        other: of `theirs`, where it is another column.
+    """
+    other = other or column
+    if column not in ours.values or other not in theirs.values:
+        return None
+    _, mine, yours = np.intersect1d(ours.samples, theirs.samples, return_indices=True)
+    pair = np.stack([ours.values[column][mine], theirs.values[other][yours]], axis=1)
+    pair = pair[~np.isnan(pair).any(axis=1)]
+    if not len(pair):
+        return None
+    gaps = pair[:, :1] - pair[:, 1:]
+    ((low,), (high,)), (p,), (top, bottom) = intervals(gaps), p_values(gaps), pair.mean(axis=0)
+    ratio = float(top / bottom) if bottom else np.inf
+    return ratio, Cell(float(gaps.mean()), float(low), float(high), len(pair), float(p))
 
 
 def _told(line: Line) -> list[tuple[str, list[float]]]:
@@ -252,7 +316,16 @@ def _fill(block: list[Line], other: Line | None) -> None:
         paired = [i for i, (*_, difference) in enumerate(group) if difference]
         p = dict(zip(paired, p_values(matrix[:, paired]), strict=True)) if paired else {}
         for i, (line, name, values, difference) in enumerate(group):
-            scale = len(values) if COLUMNS[name].total else 1
-            mean, least, most = (float(scale * value) for value in (values.mean(), low[i], high[i]))
-            cell = Cell(mean, least, most, len(values), float(p[i]) if difference else None)
+            cell = _cell(name, values, (low[i], high[i]), float(p[i]) if difference else None)
             (line.differences if difference else line.cells)[name] = cell
+
+
+def _cell(name: str, values: Floats, bounds: tuple[float, float], p: float | None) -> Cell:
+    """The mean of a column, or of its differences where there is a p."""
+    shown = column(name)
+    assert shown is not None
+    if shown.share and p is None:
+        bounds = wilson(values.mean(), len(values))
+    scale = len(values) if shown.total else 1
+    mean, low, high = (float(scale * value) for value in (values.mean(), *bounds))
+    return Cell(mean, low, high, len(values), p)

@@ -12,10 +12,10 @@ from whymask.api import REPAIR_METHOD
 from whymask.cli.options import ImageFile, Options, Question, with_options
 from whymask.errors import WhymaskError
 from whymask.explainer.explainer import MODEL
+from whymask.methods import Recipe
 from whymask.metrics.overlap import recurrence
 from whymask.results.mask import EvidenceMask
 from whymask.results.ordering import Ordering
-from whymask.search.recipes import Recipe
 
 
 @with_options()

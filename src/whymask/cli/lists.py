@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from whymask.search.recipes import METHOD
+from whymask.methods import METHOD, STAGES, Method, Recipe
+from whymask.methods import methods as all_methods
+from whymask.search.stage import KINDS
 
 lists = typer.Typer()
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout.")]
@@ -16,9 +18,9 @@ Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on s
 @lists.command()
 def models(as_json: Json = False) -> None:
     """List the models that can be named, and whether what they need is installed."""
-    from whymask.models import FAMILIES, MODELS
+    from whymask.models import FAMILIES
 
-    entries = [*MODELS.values(), *FAMILIES.values()]
+    entries = FAMILIES.values()
     if as_json:
         rows = [{"name": m.name, "summary": m.summary, "needs": m.needs, "installed": m.installed} for m in entries]
         print(json.dumps({"models": rows}, indent=2))
@@ -34,40 +36,40 @@ def methods(
     as_json: Json = False,
 ) -> None:
     """List the methods and what each returns; with a NAME, its parameters and their defaults."""
-    from whymask.search import METHODS, Recipe
-    from whymask.search.recipes import plain
-
-    shown = list(METHODS.values()) if name is None else [Recipe(name).method]
-    if name is None and not as_json:
-        shown = [method for method in shown if "+" not in method.name.removesuffix("++") or method.name == METHOD]
+    shown = all_methods() if name is None else [Recipe(name).method]
     if as_json:
-        rows = [
-            {
-                "name": method.name,
-                "returns": method.returns,
-                "needs": method.needs,
-                "rival": method.rival,
-                "summary": method.summary,
-                "parameters": {name: plain(value) for name, value in method.parameters.items()},
-            }
-            for method in shown
-        ]
-        print(json.dumps({"methods": rows}, indent=2))
-        return
-    for rivals in (False, True):
-        group = [method for method in shown if method.rival is rivals]
-        if rivals and group and name is None:
-            print("\nMethods the paper compares with:")
-        for method in group:
-            backward = " (needs gradients)" if method.needs == "gradients" else ""
-            print(f"{method.name:20} {method.returns:9} {method.summary}{backward}")
-    if name is not None:
-        for parameter, value in shown[0].parameters.items():
-            print(f"  {parameter:18} {plain(value)}")
+        print(json.dumps({"methods": [_described(method) for method in shown]}, indent=2))
+    elif name is not None:
+        print(_line(shown[0]))
+        for parameter, value in Recipe(name).parameters.items():
+            print(f"  {parameter:18} {value}")
     else:
-        print(f"""
-Masks are made better by exchanges (MASK+swap), ordered inside (MASK+order), and are where orderings start: MASK+greedy,
-MASK+phasewin, MASK+lean. MASK+swap+others adds masks that share few regions. The default is {METHOD}.""")
+        shown = [method for method in shown if "+" not in method.name.rstrip("+") or method.name == METHOD]
+        print(*(_line(method) for method in shown if not method.baseline), sep="\n")
+        print("\nBaselines:", *(_line(method) for method in shown if method.baseline), sep="\n")
+        print('\nWhat can follow a mask, joined by "+":', *_following(), f"The default is {METHOD}.", sep="\n")
+
+
+def _described(method: Method) -> dict[str, Any]:
+    return {
+        "name": method.name,
+        "returns": method.returns,
+        "needs": method.needs,
+        "baseline": method.baseline,
+        "summary": method.summary,
+        "parameters": Recipe(method.name).parameters,
+    }
+
+
+def _line(method: Method) -> str:
+    gradients = " (needs gradients)" if method.needs == "gradients" else ""
+    return f"{method.name:20} {method.returns:9} {method.summary}{gradients}"
+
+
+def _following() -> list[str]:
+    """A line for every stage that can take a mask."""
+    kinds = [(name, KINDS[stage.kind]) for name, stage in STAGES.items()]
+    return [f"+{name:19} {kind.does}" for name, kind in kinds if kind.takes != ("nothing",)]
 
 
 @lists.command()

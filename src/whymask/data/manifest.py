@@ -5,13 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from os.path import relpath
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from PIL import Image
+
+from whymask.arrays import Bools
 from whymask.errors import WhymaskError, unknown
+from whymask.utils.digest import digest
 from whymask.utils.files import atomic
 
 FIELDS = ("id", "image", "target", "question", "mask")
@@ -33,8 +38,7 @@ class Sample:
             files = [_content(name) for name in (self.image, self.mask) if name is not None]
         except (OSError, ValueError):  # a name that no file can have is a ValueError
             return None
-        told = json.dumps([files[0], self.target, self.question, *files[1:]])
-        return hashlib.sha256(told.encode()).hexdigest()[:16]
+        return digest([files[0], self.target, self.question, *files[1:]])
 
 
 def manifest_of(run: Path, model: str, split: str) -> Path:
@@ -79,6 +83,19 @@ def write_manifest(path: Path, samples: Iterable[Sample]) -> Path:
     with atomic(path) as file:
         file.write("".join(lines).encode())
     return path
+
+
+def write_mask(path: Path, mask: Bools) -> str:
+    """The name of a file with a mask (H, W), for a sample."""
+    with atomic(path) as file:
+        Image.fromarray(mask).save(file, format="PNG")
+    return str(path)
+
+
+def draw(samples: Sequence[Sample], count: int, seed: int = 0) -> list[Sample]:
+    """So many of the samples, drawn at random, in their own order."""
+    chosen = np.random.default_rng(seed).permutation(len(samples))[:count]
+    return [samples[i] for i in sorted(chosen.tolist())]
 
 
 def _sample(line: str, where: str, folder: Path) -> Sample:

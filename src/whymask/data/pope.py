@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os.path import isfile
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -152,39 +152,3 @@ def questions_about(shown: Mapping[str, Sequence[str]], sampling: Sampling, seed
     if not asked:
         raise WhymaskError(f"no image shows {EACH} kinds of objects and lacks {EACH} others: there is nothing to ask.")
     return asked
-
-
-def coco_objects(folder: str | Path) -> dict[str, list[str]]:
-    """What the images of a COCO-annotated folder show, by file name.
-
-    The annotations are COCO's own JSON (instances_*.json, in the folder or in its annotations/), or one text file an
-    image in boxes/ (class x y w h) with the classes in names.txt and the photos in images/.
-    """
-    root = Path(folder)
-    for file in (*sorted(root.glob("instances_*.json")), *sorted(root.glob("annotations/instances_*.json"))):
-        return _instances(file)
-    if not (root / "names.txt").is_file() or not (root / "boxes").is_dir():
-        raise WhymaskError(f"{root} has neither instances_*.json nor names.txt and boxes/: no COCO annotations.")
-    names = (root / "names.txt").read_text(encoding="utf-8").split("\n")
-    photos = {file.stem: file.name for file in sorted((root / "images").glob("*"))}
-    shown: dict[str, list[str]] = {}
-    for file in sorted((root / "boxes").glob("*.txt")):
-        if file.stem in photos:
-            try:
-                found = {names[int(line.split()[0])] for line in file.read_text().splitlines() if line.strip()}
-            except (ValueError, IndexError):
-                raise WhymaskError(f"{file} must begin each line with the number of a class in names.txt.") from None
-            shown[photos[file.stem]] = sorted(found)
-    return shown
-
-
-def _instances(file: Path) -> dict[str, list[str]]:
-    try:
-        data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        names = {category["id"]: category["name"] for category in data["categories"]}
-        found: dict[str, set[str]] = {image["id"]: set() for image in data["images"]}
-        for annotation in data["annotations"]:
-            found[annotation["image_id"]].add(names[annotation["category_id"]])
-        return {image["file_name"]: sorted(found[image["id"]]) for image in data["images"]}
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise WhymaskError(f"{file} is not COCO's instances file: {type(error).__name__} {error}.") from None

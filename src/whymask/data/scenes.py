@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
-from whymask.data.pope import Question, Sampling, ask, pick, together, write_questions
+from whymask.data.pope import Question, Sampling, ask, pick, together
 from whymask.images.scenes import OBJECTS, SEED, generator, plan, scene
-from whymask.utils.files import atomic
 
 COUNTED = 4000  # training scenes whose objects tell what is popular and what comes together
 
@@ -27,14 +24,6 @@ def questions(sampling: Sampling, images: int = 500) -> list[Question]:
         for i, label in pick(there, _together(), sampling, np.random.default_rng((SEED, 2, number))):
             asked.append(Question(len(asked) + 1, file_name(number), ask(OBJECTS[i]), label))
     return asked
-
-
-def write(folder: str | Path, sampling: Sampling, images: int = 500) -> Path:
-    """Write the images and the questions about them in POPE's format; returns the question file."""
-    for number in tested(images):
-        with atomic(Path(folder) / file_name(number)) as file:
-            Image.fromarray(scene("test", number).pixels).save(file, format="PNG")
-    return write_questions(Path(folder) / f"scene_pope_{sampling}.json", questions(sampling, images))
 
 
 def file_name(number: int) -> str:

@@ -7,28 +7,30 @@ import platform
 import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
 from whymask.arrays import Bools, Floats, Rows
 from whymask.errors import whole
-from whymask.images.imaging import Canvas, ImageSource, Resize, viewable
+from whymask.images.imaging import ImageSource, Resize, viewable
 from whymask.images.masking import Fill, blend, compose, fill_name, stack
 from whymask.images.partition import Partition, Regions, partition
+from whymask.methods import Recipe
 from whymask.metrics.curves import Curves
-from whymask.models.base import Bound, Model, Response
+from whymask.models.base import Bound, Model, Response, named
 from whymask.models.batching import Batching, is_out_of_memory, single, too_large
 from whymask.models.memory import PeakMemory
-from whymask.results.base import Scene
+from whymask.results.base import ExplainedImage
 from whymask.results.mask import EvidenceMask
 from whymask.results.ordering import Ordering
-from whymask.search.driver import Piece, Progress, RespondMany, Search, SearchResult, drive, in_batches
+from whymask.search.driver import Piece, Progress, Search, SearchResult, drive, in_batches
 from whymask.search.objective import SUFF_NECC, SUFFICIENCY, Ledger, Objective, Oracle, Responses, pack
 from whymask.search.protocol import Problem
-from whymask.search.recipes import Recipe, plain
 from whymask.version import __version__
 
 if TYPE_CHECKING:
@@ -71,21 +73,11 @@ class Case:
         settings = {"question": question, "resize": resize, "fill": fill_name(fill)}
         return cls(model, bound, parts, batching(model, batch_size), settings)
 
-    @classmethod
-    def on_grid(
-        cls,
-        canvas: Canvas,
-        model: Model,
-        parts: Partition,
-        *,
-        target: int | str,
-        question: str | None = None,
-        fill: Fill = "black",
-        batch_size: int | None = None,
-    ) -> Case:
-        """A case of an image that is on the model's input grid (H, W, 3) already, with its regions."""
-        bound = bind(model, canvas, target=target, question=question, resize="none", fill=fill)
-        return cls(model, bound, parts, batching(model, batch_size), {"question": question})
+    def again(self, **changes: Any) -> Case:
+        """The same image and regions with another target or fill."""
+        options = {name: self.settings.get(name) for name in ("question", "resize")}
+        options |= {"target": self.bound.target.name, "fill": self.bound.fill, **changes}
+        return replace(self, bound=bind(self.model, self.bound.image, **options), responses=Responses())
 
     def __post_init__(self) -> None:
         self._index = self.bound.index(self.partition.labels)
@@ -99,12 +91,7 @@ class Case:
 
     def differentiable(self) -> Differentiable:
         """The image for methods that use gradients, where its model can."""
-        from whymask.models.differentiable import forward_only
-
-        offer = getattr(self.model, "differentiable", None)
-        if offer is None:
-            raise forward_only(self.model.name)
-        image: Differentiable = offer(self.bound)
+        image = self._differentiable
 
         def read(inputs: Any) -> Any:
             if self.before_batch:
@@ -113,11 +100,19 @@ class Case:
 
         return replace(image, read=read)
 
+    @cached_property
+    def _differentiable(self) -> Differentiable:
+        from whymask.models.differentiable import checked
+
+        if self.before_batch:
+            self.before_batch(2)
+        return checked(self.model, self.bound)
+
     def ask(self, rows: Bools, objective: Objective = SUFFICIENCY) -> tuple[Floats, int]:
         """Responses (sides, B) outside a search, and how many images had to be sent for them."""
         oracle = Oracle(self.responses)
         query = oracle.open(rows, objective, "probe")
-        (responses,) = in_batches([(self, query.send)], responder(), lambda: self.batching.size)
+        (responses,) = in_batches([(self, query.send)], Responder(), lambda: self.batching.size)
         return oracle.by_side(query, responses), len(query.send)
 
     def problem(self, seed: int) -> Problem:
@@ -152,7 +147,7 @@ class Case:
         memory = PeakMemory(self.model)
         start = time.perf_counter()
         searches = [self.start(recipe, seed, budget=budget, progress=progress) for seed in seeds]
-        found = dict(drive(searches, responder(), batch_size=lambda: self.batching.size))
+        found = dict(drive(searches, Responder(), batch_size=lambda: self.batching.size))
         spent = {"budget": budget, "seconds": time.perf_counter() - start, **memory.spent()}
         return [self.result(found[i], self.provenance(recipe, seed) | spent) for i, seed in enumerate(seeds)]
 
@@ -174,7 +169,7 @@ class Case:
         # Counted as if this search ran alone: what it has asked for itself is known, other images are not.
         fresh = len(set(pack(np.array(rows))) - found.asked)
         ledger.add("probe", "suff", len(rows) + self.bound.probes, fresh + self.bound.probes)
-        scene = Scene(
+        image = ExplainedImage(
             photo=viewable(self.bound.image),
             canvas=self.bound.canvas,
             fill=self.bound.fill,
@@ -190,11 +185,11 @@ class Case:
             kept = 0 if selection is None else selection.kept
             regions = () if selection is None else selection.regions
             return Ordering(
-                scene, ledger, provenance, found.complete, order=order, seed_regions=regions, kept=kept, map=found.map
+                image, ledger, provenance, found.complete, order=order, initial_mask=regions, kept=kept, map=found.map
             )
         assert selection is not None
         first = EvidenceMask(
-            scene,
+            image,
             ledger,
             provenance,
             found.complete,
@@ -214,16 +209,14 @@ class Case:
     def _prediction(self) -> str | None:
         """The model's own answer on the whole canvas, once that has been scored."""
         (answer,) = self.responses.answers(np.ones((1, self.partition.n), dtype=bool))
-        labels = getattr(self.model, "labels", None)
-        return None if answer is None or labels is None else str(labels[answer])
+        return named(self.model, answer)
 
     def provenance(self, recipe: Recipe, seed: int) -> dict[str, Any]:
         """Everything needed to get a result again."""
-        parameters = recipe.method.parameters | dict(recipe.params)
         return {
             "method": recipe.name,
             "needs": recipe.method.needs,
-            "parameters": {name: plain(value) for name, value in parameters.items()},
+            "parameters": recipe.parameters,
             "seed": seed,
             "model": self.model.name,
             "model_fingerprint": self.model.fingerprint,
@@ -269,47 +262,48 @@ def bind(model: Model, image: ImageSource, **options: Any) -> Bound:
         return model.bind(image, **options)
 
 
-def responder() -> RespondMany:
+class Responder:
     """Answers the driver's batches: each piece is about a case, and rows that fit together share a forward.
 
     A batch that does not fit into memory is sent in halves.
     """
-    room: dict[Hashable, Any] = {}  # the last batch of tensors, at most one: the next of its kind reuses its memory
 
-    def respond(pieces: Sequence[Piece]) -> list[Floats]:
+    def __init__(self) -> None:
+        self._room: dict[Hashable, Any] = {}  # the last batch of tensors: the next of its kind reuses its memory
+
+    def __call__(self, pieces: Sequence[Piece]) -> list[Floats]:
+        """The scores of each piece."""
         answers: list[Floats] = [np.empty(0)] * len(pieces)
         by_key: dict[Hashable, list[int]] = {}
         for i, (case, _) in enumerate(pieces):
             by_key.setdefault((id(case.model), case.bound.key), []).append(i)
         for together in by_key.values():
-            scores = forward([pieces[i] for i in together])
-            ends = np.cumsum([len(pieces[i][1]) for i in together])
-            for i, piece in zip(together, np.split(scores, ends[:-1]), strict=True):
-                answers[i] = piece
+            some = [pieces[i] for i in together]
+            for i, scores in zip(together, _by_piece(self._forward(some), some), strict=True):
+                answers[i] = scores
         return answers
 
-    def forward(pieces: Sequence[Piece]) -> Floats:
+    def _forward(self, pieces: Sequence[Piece]) -> Floats:
         first: Case = pieces[0][0]
         count = sum(len(rows) for _, rows in pieces)
         if first.before_batch:
             first.before_batch(count)
         start = time.perf_counter()
-        response = attempt(pieces, count)
+        response = self._attempt(pieces, count)
         if response is None:
             if count == 1:
                 raise too_large()
             first.batching.out_of_memory(count)
-            return np.concatenate([forward(half) for half in halves(pieces)])
+            return np.concatenate([self._forward(half) for half in halves(pieces)])
         first.batching.record(count, time.perf_counter() - start)
         if response.top is not None:
-            ends = np.cumsum([len(rows) for _, rows in pieces])
-            for (case, rows), answers in zip(pieces, np.split(response.top, ends[:-1]), strict=True):
+            for (case, rows), answers in zip(pieces, _by_piece(response.top, pieces), strict=True):
                 case.responses.add_answers(pack(rows), answers)
         return response.score
 
-    def attempt(pieces: Sequence[Piece], count: int) -> Response | None:
+    def _attempt(self, pieces: Sequence[Piece], count: int) -> Response | None:
         """The response to a batch; None when memory ran out, and then nothing of the batch is left in it."""
-        first: Case = pieces[0][0]
+        first, room = pieces[0][0], self._room
         key = (id(first.model), first.bound.key)
         if key not in room or len(room[key]) < count:
             room.clear()  # first, so that two batches are never held at once
@@ -320,14 +314,17 @@ def responder() -> RespondMany:
                     room.setdefault(key, inputs)
             else:
                 inputs = stack([case.inputs(rows) for case, rows in pieces])
-            return first.model.respond(inputs, [case.bound for case, rows in pieces for _ in rows])
+            response: Response = first.model.respond(inputs, [case.bound for case, rows in pieces for _ in rows])
+            return response
         except Exception as error:  # of any library
             if not is_out_of_memory(error):
                 raise
             room.clear()
             return None
 
-    return respond
+
+def _by_piece(values: NDArray[Any], pieces: Sequence[Piece]) -> list[NDArray[Any]]:
+    return np.split(values, np.cumsum([len(rows) for _, rows in pieces])[:-1])
 
 
 def halves(pieces: Sequence[Piece]) -> tuple[list[Piece], list[Piece]]:

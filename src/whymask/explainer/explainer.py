@@ -15,12 +15,13 @@ from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack, cast, get_args
 import numpy as np
 
 from whymask.errors import WhymaskError, unknown, whole
-from whymask.explainer.case import Case, batching
+from whymask.explainer.case import Case, batching, bind
 from whymask.explainer.repairing import attempt
 from whymask.explainer.together import search_together
 from whymask.images.imaging import ImageSource, Resize
 from whymask.images.masking import Fill, fill_canvas
 from whymask.images.partition import Regions, check_regions
+from whymask.methods import METHOD, Recipe
 from whymask.metrics.curves import Curves
 from whymask.models.base import Model
 from whymask.models.memory import PeakMemory
@@ -29,7 +30,6 @@ from whymask.results.mask import EvidenceMask
 from whymask.results.ordering import Ordering
 from whymask.results.repair import Repair
 from whymask.search.driver import Progress
-from whymask.search.recipes import METHOD, Recipe
 
 MODEL = "efficientnet-lite0"  # the default: the only photo model whose weights are a pip package
 
@@ -268,16 +268,10 @@ class Explainer:
         """Insert and delete the regions of an ordering one by one and record the score; see `whymask.replay`."""
         if not isinstance(ordering, Ordering):
             raise WhymaskError("replay needs an ordering: explain with a full search such as 'trace+greedy'.")
-        scene = ordering.scene
-        case = Case.on_grid(
-            scene.canvas,
-            self.model,
-            scene.partition,
-            target=scene.target.name,
-            question=ordering.provenance.get("question"),
-            fill=scene.fill if fill is None else fill,
-            batch_size=self.settings.batch_size,
-        )
+        image, question = ordering.image, ordering.provenance.get("question")
+        fill = image.fill if fill is None else fill
+        bound = bind(self.model, image.canvas, target=image.target.name, question=question, resize="none", fill=fill)
+        case = Case(self.model, bound, image.partition, batching(self.model, self.settings.batch_size), {})
         return case.replay(ordering.order)
 
     @contextmanager

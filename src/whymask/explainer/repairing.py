@@ -10,13 +10,13 @@ from whymask.arrays import Bools
 from whymask.errors import WhymaskError
 from whymask.explainer.answers import begins, in_words
 from whymask.explainer.case import Case, prefixes
+from whymask.methods import Recipe
 from whymask.metrics.repair import RepairOutcome, correction_region
 from whymask.results.mask import EvidenceMask
 from whymask.results.ordering import Ordering
 from whymask.results.repair import Repair
 from whymask.search.driver import Progress
 from whymask.search.objective import Ledger
-from whymask.search.recipes import Recipe
 
 
 def attempt(
@@ -48,7 +48,7 @@ def replies(case: Case, rows: Bools) -> list[tuple[str, bool]]:
     model, bound, target = case.model, case.bound, case.bound.target
     tops = case.responses.answers(rows)
     texts = in_words(model, tops, lambda some: case.inputs(rows[some]), [bound] * len(rows))
-    if target.index >= 0:
+    if target.numbered:
         return [(text, top == target.index) for text, top in zip(texts, tops, strict=True)]
     return [(text, begins(text, target.label)) for text in texts]
 
@@ -83,7 +83,7 @@ def judge(case: Case, found: EvidenceMask | Ordering) -> Repair:
         sent += fresh + more
         answer, repaired = said[best]
         mask = EvidenceMask(
-            found.scene,
+            found.image,
             found.ledger,
             found.provenance,
             found.complete,
@@ -110,9 +110,5 @@ def _given_score(case: Case) -> tuple[float, int]:
     """The probability of the model's own answer to the whole image, by its class or first token, and the forwards."""
     whole_image = np.ones((1, case.partition.n), dtype=bool)
     (answer,) = case.responses.answers(whole_image)
-    assert answer is not None  # else there is nothing to repair
-    question = case.settings.get("question")
-    own = Case.on_grid(case.bound.canvas, case.model, case.partition, target=answer, question=question, batch_size=1)
-    own.before_batch = case.before_batch
-    ((score,),), sent = own.ask(whole_image)
+    ((score,),), sent = case.again(target=answer).ask(whole_image)
     return float(score), sent

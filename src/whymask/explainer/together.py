@@ -9,10 +9,10 @@ from contextlib import contextmanager
 
 from numpy.typing import ArrayLike
 
-from whymask.explainer.case import Case, responder
+from whymask.explainer.case import Case, Responder
+from whymask.methods import Recipe
 from whymask.models.batching import Batching
 from whymask.search.driver import Piece, Progress, Search, SearchResult, drive
-from whymask.search.recipes import Recipe
 
 
 def search_together(
@@ -53,7 +53,7 @@ class Shares:
 
     def __init__(self) -> None:
         self.seconds: dict[Case, float] = defaultdict(float)
-        self._respond = responder()
+        self._respond = Responder()
         self._last = time.perf_counter()
 
     @contextmanager

@@ -33,10 +33,11 @@ TURNS = {
 }
 ORDERS: dict[bytes, Literal["little", "big"]] = {b"II": "little", b"MM": "big"}
 MARKER = re.compile(rb"\xff[\x01-\xcf\xd8-\xfe]")  # neither an escaped byte of a scan nor a restart within it
+SCAN, DATA = 0xDA, 0x00  # the start of a scan; no marker
 FRAMES = {0xC0, 0xC1, 0xC2, 0xC3, 0xC5, 0xC6, 0xC7}
 ARITHMETIC = {0xC9, 0xCA, 0xCB, 0xCD, 0xCE, 0xCF}  # a scan of a few bytes can stand for every coefficient
 XMP = re.compile(rb"tiff:Orientation(?:=\"|>)([0-9])")
-DECODED = {0xDA, 0xDB, 0xDC, 0xDD, 0xE0, 0xEE, 0xC4, *FRAMES}  # scans, tables, frames, colour transform
+DECODED = {DATA, SCAN, 0xDB, 0xDC, 0xDD, 0xE0, 0xEE, 0xC4, *FRAMES}  # scans, tables, frames, colour transform
 
 
 class TooMuchWorkError(ValueError):
@@ -68,30 +69,10 @@ def open_image(content: bytes, formats: tuple[str, ...]) -> tuple[Image.Image, I
 def _bare_jpeg(content: bytes) -> tuple[bytes, bytes, bytes]:
     """The segments of a JPEG that the decoder needs, its EXIF and its XMP."""
     kept, exif, xmp = [b"\xff\xd8"], b"", b""
-    at, area, scans = 2, 0, 0
-    scanning = False
-    for _ in range(MAX_SEGMENTS):
-        found = MARKER.search(content, at)
-        if scanning:
-            kept.append(content[at : found.start() if found else len(content)])
-        if found is None:
-            break
-        marker, at = content[found.end() - 1], found.end()
-        scanning = marker == 0xDA
-        if marker == 0xD9:
-            kept.append(b"\xff\xd9")
-            break
-        if marker in (0x01, 0xD8):  # these have no body
-            continue
-        start, at = at, at + int.from_bytes(content[at : at + 2], "big")
-        body = content[start + 2 : at]
-        if at < start + 2 or at > len(content):
-            if scans:  # whatever follows an image without an end marker, as Pillow would see it
-                kept.append(content[found.start() :])
-                break
-            raise ValueError("a segment is cut off")
+    area = scans = 0
+    for marker, segment, body in _segments(content):
         if marker in DECODED:
-            kept.append(b"\xff" + content[start - 1 : at])
+            kept.append(segment)
         elif marker == 0xE1 and body.startswith(b"Exif\0\0"):
             exif = exif or body
         elif marker == 0xE1 and body.startswith(b"http://ns.adobe.com/xap/1.0/\0"):
@@ -101,12 +82,36 @@ def _bare_jpeg(content: bytes) -> tuple[bytes, bytes, bytes]:
         if marker in FRAMES:
             height, width = (-(-int.from_bytes(body[i : i + 2], "big") // 32) * 32 for i in (1, 3))
             area = max(area, height * width)  # in whole blocks: a narrow image has more of them than its pixels fill
-        scans += scanning
+        scans += marker == SCAN
         if scans > MAX_SCANS or (scans > 1 and scans * area > MAX_SCANNED):
             raise TooMuchWorkError(f"it has {scans} or more scans of {area / 1e6:.1f} megapixels")
-    else:
-        raise TooMuchWorkError(f"it has more than {MAX_SEGMENTS} segments")
     return b"".join(kept), exif, xmp
+
+
+def _segments(content: bytes) -> Iterator[tuple[int, bytes, bytes]]:
+    """(marker, the whole segment, its body) of a JPEG; what lies between segments, and its end, is DATA."""
+    at, scanned, marker = 2, False, DATA
+    for _ in range(MAX_SEGMENTS):
+        found = MARKER.search(content, at)
+        if marker == SCAN:
+            yield DATA, content[at : found.start() if found else len(content)], b""
+        if found is None:
+            return
+        marker, at = content[found.end() - 1], found.end()
+        if marker == 0xD9:
+            yield DATA, b"\xff\xd9", b""
+            return
+        if marker in (0x01, 0xD8):  # these have no body
+            continue
+        start, at = at, at + int.from_bytes(content[at : at + 2], "big")
+        if at < start + 2 or at > len(content):
+            if not scanned:
+                raise ValueError("a segment is cut off")
+            yield DATA, content[found.start() :], b""  # an image without an end marker, as Pillow would see it
+            return
+        scanned = scanned or marker == SCAN
+        yield marker, b"\xff" + content[start - 1 : at], content[start + 2 : at]
+    raise TooMuchWorkError(f"it has more than {MAX_SEGMENTS} segments")
 
 
 def _bare_png(content: bytes) -> tuple[bytes, bytes, bytes]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ ImageSource: TypeAlias = str | PathLike[str] | bytes | Image.Image | NDArray[Any
 Resize = Literal["own", "squash", "none"]
 Box: TypeAlias = tuple[float, float, float, float]
 """Left, top, right, bottom as shares of the image's width and height."""
+WHOLE: Box = (0.0, 0.0, 1.0, 1.0)
 
 MAX_PIXELS = 64_000_000
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
@@ -110,29 +112,45 @@ def _from_array(array: NDArray[Any]) -> Image.Image:
     return Image.fromarray(array)
 
 
+class Geometry(ABC):
+    """How a model's preprocessing brings an image to its input grid."""
+
+    def place(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
+        """The image on the grid (H, W, 3), and which part of it the model sees.
+
+        "own" is the model's preprocessing, "squash" brings the whole image to the grid, "none" expects an image that is
+        on the grid already.
+        """
+        if resize not in get_args(Resize):
+            raise WhymaskError(f"resize is 'own', 'squash' or 'none', not {resize!r}.")
+        return self._placed(image, resize)
+
+    @abstractmethod
+    def _placed(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
+        """As `place`, for one of the three ways."""
+
+
+def resized(image: Image.Image, size: tuple[int, int]) -> Canvas:
+    """The pixels of an image brought to (width, height)."""
+    return np.asarray(image.resize(size, Image.Resampling.BICUBIC))
+
+
 @dataclass(frozen=True)
-class CentreCrop:
-    """A model's geometry: the central square, `share` of the shorter side, brought to (size, size) pixels."""
+class CentreCrop(Geometry):
+    """The central square, `share` of the shorter side, brought to (size, size) pixels."""
 
     size: int
     share: float = 1.0
     filter: Image.Resampling = Image.Resampling.BICUBIC
 
-    def place(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
-        """The image on the input grid, and which part of it the model sees.
-
-        "own" is the model's preprocessing, "squash" brings the whole image to the square, "none" expects an image
-        that is on the grid already.
-        """
+    def _placed(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
         width, height = image.size
-        box: Box = (0.0, 0.0, 1.0, 1.0)
+        box = WHOLE
         if resize == "own":
             x, y = (self.share * min(width, height) / side / 2 for side in (width, height))
             box = (0.5 - x, 0.5 - y, 0.5 + x, 0.5 + y)
         elif resize == "none" and image.size != (self.size, self.size):
             raise WhymaskError(f"this model's grid is {self.size} x {self.size} pixels, not {width} x {height}.")
-        elif resize not in ("squash", "none"):
-            raise WhymaskError(f"resize is 'own', 'squash' or 'none', not {resize!r}.")
         if resize == "none":
             return np.asarray(image), box
         pixels = (box[0] * width, box[1] * height, box[2] * width, box[3] * height)
@@ -149,25 +167,21 @@ def see_labels(labels: NDArray[Any], box: Box, shape: tuple[int, int]) -> NDArra
 
 
 @dataclass(frozen=True)
-class Preprocessed:
-    """The geometry of a library's own preprocessing: `steps` resizes and crops an image to pixels (H, W, 3).
+class Preprocessed(Geometry):
+    """A library's own preprocessing: `steps` resizes and crops an image to pixels (H, W, 3).
 
     Which part of the image that keeps is measured by sending a ramp through it, so any library's steps will do.
     """
 
     steps: Callable[[Image.Image], Canvas]
 
-    def place(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
-        """The image on the input grid, and which part of it the model sees."""
-        whole: Box = (0.0, 0.0, 1.0, 1.0)
+    def _placed(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
         if resize == "none":
-            return np.asarray(image), whole
+            return np.asarray(image), WHOLE
         canvas = self.steps(image)
         if resize == "own":
             return canvas, self._seen(image.size)
-        if resize == "squash":
-            return np.asarray(image.resize((canvas.shape[1], canvas.shape[0]), Image.Resampling.BICUBIC)), whole
-        raise WhymaskError(f"resize is 'own', 'squash' or 'none', not {resize!r}.")
+        return resized(image, (canvas.shape[1], canvas.shape[0])), WHOLE
 
     def _seen(self, size: tuple[int, int]) -> Box:
         """Red rises from left to right and green from top to bottom: what is left of them tells the box."""

@@ -16,7 +16,8 @@ from whymask.errors import WhymaskError, unknown, whole
 from whymask.images.imaging import Canvas
 from whymask.images.masking import compose, stack
 from whymask.images.partition import Partition, partition
-from whymask.search import Problem, Recipe, Search, SearchResult, drive
+from whymask.methods import Recipe
+from whymask.search import Problem, Search, SearchResult, drive
 from whymask.search.driver import Piece
 
 OUTPUTS = ("logits", "probs")

@@ -6,18 +6,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
 from whymask.arrays import Floats
-from whymask.images.imaging import Box, Canvas, ImageSource, Resize
-from whymask.images.masking import Fill
+from whymask.errors import WhymaskError
+from whymask.images.imaging import Box, Canvas, Geometry, ImageSource, Resize, load_image
+from whymask.images.masking import Fill, fill_canvas
 
 SCORE = "the score"
-"""The label of what a function scores that returns one number: it gives no answers."""
+"""The label of what a function scores that returns one number per image, and so has no classes."""
 
 
 @dataclass(frozen=True)
@@ -27,20 +28,41 @@ class Target:
     index: int  # -1 where only the label names it: a free text, or an answer of a served model
     label: str
 
+    @classmethod
+    def named(cls, label: str) -> Target:
+        """A target that has no number."""
+        return cls(-1, label)
+
+    @property
+    def numbered(self) -> bool:
+        """Whether it is one of the model's numbered answers, as `Response.top` is."""
+        return self.index >= 0
+
+    @property
+    def is_score(self) -> bool:
+        """Whether it is the score of a function that has no classes."""
+        return self.label == SCORE
+
     @property
     def name(self) -> int | str:
         """What to pass to `bind` to get this target again."""
-        return self.index if self.index >= 0 else self.label
+        return self.index if self.numbered else self.label
 
 
 @dataclass(frozen=True, eq=False)
-class Bound(ABC):
-    """An image on a model's input grid, with the answer to explain."""
+class View:
+    """An image on a model's input grid."""
 
     image: Image.Image  # the whole image
     canvas: Canvas  # (H, W, 3) what the model sees of it
     fill: Canvas  # (H, W, 3) what it sees where regions are masked
     box: Box  # the part of the image that is on the canvas
+
+
+@dataclass(frozen=True, eq=False)
+class Bound(View, ABC):
+    """An image on a model's input grid, with the answer to explain."""
+
     target: Target
     inputs: Any  # the canvas in the model's own layout, on its device
     fill_inputs: Any  # the fill, likewise
@@ -67,7 +89,11 @@ class Response:
 
 
 class Model(Protocol):
-    """A model that can be run forward."""
+    """A model that can be run forward.
+
+    This is all that is required. `Answers`, `Generates` and `differentiable.Differentiates` are what a model may offer
+    besides.
+    """
 
     name: str
     deterministic: bool
@@ -92,3 +118,58 @@ class Model(Protocol):
 
     def respond(self, inputs: Any, bounds: Sequence[Bound]) -> Response:
         """Score masked inputs (B, ...), row i by the target of bounds[i]."""
+
+
+@runtime_checkable
+class Answers(Protocol):
+    """A model that has names for its answers."""
+
+    labels: Any  # names by number, as `Response.top` has it
+
+
+@runtime_checkable
+class Generates(Protocol):
+    """A language model that answers in words."""
+
+    def generate(self, inputs: Any, bounds: Sequence[Bound], tokens: int) -> list[str]:
+        """Answers of at most `tokens` tokens to masked inputs (B, ...)."""
+
+
+def named(model: Model, top: int | None) -> str | None:
+    """The name of the answer a model would give, where both are known."""
+    return str(model.labels[top]) if top is not None and isinstance(model, Answers) else None
+
+
+class GridModel(ABC):
+    """A model whose geometry brings every image to its input grid; a family adds `settle` and `respond`."""
+
+    name: str
+    geometry: Geometry
+
+    def bind(
+        self,
+        image: ImageSource,
+        *,
+        target: int | str | None = None,
+        question: str | None = None,
+        resize: Resize = "own",
+        fill: Fill = "black",
+    ) -> Bound:
+        """Put the image on the input grid and settle which answer is explained (by default the model's own)."""
+        return self.settle(self.view(image, resize, fill), target, question)
+
+    def view(self, image: ImageSource, resize: Resize = "own", fill: Fill = "black") -> View:
+        """The image on the input grid."""
+        picture = load_image(image)
+        canvas, box = self.geometry.place(picture, resize)
+        return View(picture, canvas, fill_canvas(fill, canvas), box)
+
+    @abstractmethod
+    def settle(self, view: View, target: int | str | None, question: str | None) -> Bound:
+        """Bind an image that is on the grid to the answer that a user means by target and question."""
+
+    def asked(self, question: str | None) -> str:
+        """The question, which a model that answers questions requires."""
+        if question is None or not question.strip():
+            raise WhymaskError(f"{self.name} answers questions: pass a question such as 'Is there a cup?'.")
+        return question

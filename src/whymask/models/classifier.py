@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from whymask.errors import WhymaskError, unknown, whole
-from whymask.images.imaging import Box, Canvas, ImageSource, Resize, load_image
-from whymask.images.masking import Fill, fill_canvas
-from whymask.models.base import Bound, Response, Target
-
-
-class Geometry(Protocol):
-    """How a model's preprocessing brings an image to its input grid."""
-
-    def place(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
-        """The image on the grid (H, W, 3), and which part of it is there."""
+from whymask.images.imaging import Canvas
+from whymask.models.base import Bound, GridModel, Response, Target, View
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +46,14 @@ def no_classes(name: str, reason: str) -> WhymaskError:
     )
 
 
+def labelled(name: str, classes: int, labels: Sequence[str] | None) -> list[str]:
+    """The names of a model's classes; by default their numbers."""
+    found = [str(i) for i in range(classes)] if labels is None else list(labels)
+    if len(found) != classes:
+        raise WhymaskError(f"{name} has {classes} classes, but {len(found)} labels were given.")
+    return found
+
+
 def check_scale(mean: Sequence[float], std: Sequence[float]) -> None:
     """Raise an error where mean and std are meant for values 0 ... 1; raw pixels (mean 0, std 1) are fine."""
     means, stds = np.abs(mean), np.abs(std)
@@ -65,17 +64,15 @@ def check_scale(mean: Sequence[float], std: Sequence[float]) -> None:
         )
 
 
-class Classifier(ABC):
+class Classifier(GridModel):
     """Binds images and names answers; a family adds `encode` and `score`."""
 
     deterministic = True
     default_k = 8
     channels_first = True
 
-    name: str
     batch_size: int
     settings: dict[str, str]
-    geometry: Geometry
     labels: list[str]
     aliases: Mapping[str, int] = {}
 
@@ -87,31 +84,17 @@ class Classifier(ABC):
     def score(self, inputs: Any, targets: Sequence[int]) -> Response:
         """Probability of targets[i] for inputs[i], and the most probable answer."""
 
-    def bind(
-        self,
-        image: ImageSource,
-        *,
-        target: int | str | None = None,
-        question: str | None = None,
-        resize: Resize = "own",
-        fill: Fill = "black",
-    ) -> PixelBound:
-        """Put the image on the input grid; without a target, explain the answer the model prefers."""
+    def settle(self, view: View, target: int | str | None, question: str | None) -> Bound:
+        """Without a target, explain the answer the model prefers."""
         if question is not None:
             raise WhymaskError(f"{self.name} is a classifier: it takes a target, not a question.")
-        picture = load_image(image)
-        canvas, box = self.geometry.place(picture, resize)
-        inputs = self.encode(canvas)
+        inputs = self.encode(view.canvas)
         index, probes = (self.predict(inputs), 1) if target is None else (self.resolve(target), 0)
-        backdrop = fill_canvas(fill, canvas)
         return PixelBound(
-            image=picture,
-            canvas=canvas,
-            fill=backdrop,
-            box=box,
+            **vars(view),
             target=Target(index, self.labels[index]),
             inputs=inputs,
-            fill_inputs=self.encode(backdrop),
+            fill_inputs=self.encode(view.fill),
             key=(tuple(inputs.shape), str(inputs.dtype)),
             probes=probes,
             channels_first=self.channels_first,
@@ -119,7 +102,11 @@ class Classifier(ABC):
 
     def respond(self, inputs: Any, bounds: Sequence[Bound]) -> Response:
         """Scores of the bounds' targets."""
-        return self.score(inputs, [bound.target.index for bound in bounds])
+        return self.score(inputs, [self.wanted(bound) for bound in bounds])
+
+    def wanted(self, bound: Bound) -> int:
+        """The number of the answer that is explained, as `score` knows it."""
+        return bound.target.index
 
     def predict(self, inputs: Any) -> int:
         """The answer the model prefers for one input."""

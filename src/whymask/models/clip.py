@@ -14,9 +14,10 @@ import torch
 from numpy.typing import NDArray
 
 from whymask.errors import WhymaskError
-from whymask.images.imaging import Preprocessed
-from whymask.models.base import Bound, Response, Target
-from whymask.models.classifier import Geometry, PixelBound, is_number
+from whymask.images.imaging import Geometry, Preprocessed
+from whymask.models.base import Bound, Target, View
+from whymask.models.classifier import is_number
+from whymask.models.differentiable import Evidence
 from whymask.models.hf import from_checkpoint, model_from_checkpoint, normalisation, pixel_steps
 from whymask.models.packages import cache_folder, optional
 from whymask.models.torch_module import TorchClassifier, module_fingerprint
@@ -43,57 +44,36 @@ class ClipZeroShot(TorchClassifier):
         classes: Sequence[str],
         templates: Sequence[str],
         *,
-        mean: Sequence[float],
-        std: Sequence[float],
-        name: str,
         fingerprint: str,
-        device: str = "cpu",
-        dtype: str = "fp32",
+        **options: Any,
     ) -> None:
-        super().__init__(
-            encoder,
-            geometry,
-            classes,
-            mean=mean,
-            std=std,
-            name=name,
-            fingerprint=fingerprint,
-            device=device,
-            dtype=dtype,
-        )
+        super().__init__(encoder, geometry, classes, fingerprint=fingerprint, **options)
         self.scale = scale
         self._embed = embed
         self._free: dict[str, int] = {}
         matrix = cached_text_matrix(embed, list(classes), list(templates), fingerprint)
         self.texts = torch.from_numpy(matrix).to(self.device)  # (classes + free texts, D), rows of length 1
 
-    def bind(self, image: Any, *, target: int | str | None = None, **options: Any) -> PixelBound:
+    def settle(self, view: View, target: int | str | None, question: str | None) -> Bound:
         """As every classifier; any other text than a class name is a target too."""
         if isinstance(target, str) and not is_number(target):
             known = {label.lower() for label in self.labels}
             if target.strip().lower() not in known:
-                return replace(super().bind(image, target=0, **options), target=Target(-1, target.strip()))
+                return replace(super().settle(view, 0, question), target=Target.named(target.strip()))
         if len(self.labels) == 1:
             raise WhymaskError(f"the only class of {self.name} scores 1 on every image: pass more classes.")
-        return super().bind(image, target=target, **options)
+        return super().settle(view, target, question)
 
-    def respond(self, inputs: Any, bounds: Sequence[Bound]) -> Response:
-        """Scores of the bounds' targets."""
-        return self.score(inputs, [self.wanted(bound) for bound in bounds])
-
-    def score(self, inputs: Any, targets: Sequence[int]) -> Response:
-        """Probabilities over the classes, and over the image's own free text where the target is one."""
-        features = self.logits(inputs).float()
-        own, total = self.evidence(features, targets)
-        top = self._similar(features).argmax(dim=1)
-        return Response((own - total).exp().clamp(max=1).double().cpu().numpy(), top.cpu().numpy())
-
-    def evidence(self, outputs: torch.Tensor, targets: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
-        """As every torch classifier, from image features."""
+    def evidence(self, outputs: torch.Tensor, targets: Sequence[int]) -> Evidence:
+        """Among the classes, and the image's own free text where the target is one, from image features."""
         wanted = torch.tensor(targets, device=self.device)
         own = self.scale * (outputs / outputs.norm(dim=1, keepdim=True) * self.texts[wanted]).sum(dim=1)
         total = torch.logsumexp(self._similar(outputs), dim=1)
-        return own, torch.where(wanted >= len(self.labels), torch.logaddexp(total, own), total)
+        return Evidence(own, torch.where(wanted >= len(self.labels), torch.logaddexp(total, own), total))
+
+    def preferred(self, outputs: torch.Tensor) -> torch.Tensor:
+        """The classes that are most similar (B,)."""
+        return self._similar(outputs).argmax(dim=1)
 
     def _similar(self, features: torch.Tensor) -> torch.Tensor:
         """scale * cos(image, class text), (B, classes)."""
@@ -103,7 +83,7 @@ class ClipZeroShot(TorchClassifier):
     def wanted(self, bound: Bound) -> int:
         """The row of the text that is explained; a free one is embedded when it is first asked for."""
         text = bound.target.label
-        if bound.target.index >= 0:
+        if bound.target.numbered:
             return bound.target.index
         if text not in self._free:
             row = torch.from_numpy(_unit(self._embed([text]))).to(self.device)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from whymask.errors import WhymaskError, unknown, whole
+from whymask.models.base import Target
 
 MARKED = re.compile(r"\[\[(.+?)\]\]")
 
@@ -23,7 +24,12 @@ class Answer:
     wanted: tuple[tuple[int, ...], ...]  # by position of the answer, the ids of which any will do
     forced: tuple[int, ...] = ()  # ids fed after the prompt (teacher forcing), one fewer than positions
     mean: bool = False  # over the tokens of a text
-    index: int = -1  # the token itself, where it is one
+    token: int | None = None  # where it is this very token
+
+    @property
+    def target(self) -> Target:
+        """The answer as a target."""
+        return Target.named(self.text) if self.token is None else Target(self.token, self.text)
 
     @property
     def scored(self) -> int:
@@ -69,7 +75,7 @@ class Dialogue:
         """An answer that begins with this very token."""
         if whole("a target that is no text", index, 0) >= len(self.tokenizer):
             raise WhymaskError(f"token {index} is outside the vocabulary 0 ... {len(self.tokenizer) - 1}.")
-        return Answer(self.read([index]), ((index,),), index=index)
+        return Answer(self.read([index]), ((index,),), token=index)
 
     def answer(self, text: str, question: str) -> Answer:
         """What a user means by an answer to this question.
@@ -78,15 +84,7 @@ class Dialogue:
         of them, as typed. Several words: the whole text. A [[marked]] word of a text: that word, after what stands
         before it.
         """
-        text = text.strip()
-        marks = MARKED.findall(text)
-        if len(marks) > 1 or not "".join(marks or "x").strip():
-            raise WhymaskError(f"mark one word of the answer, as in 'a [[dog]] on a sofa', not {text!r}.")
-        text = re.sub(r"\[\[(\s*)(.+?)(\s*)\]\]", r"\1[[\2]]\3", text).strip()  # spaces belong to no word
-        marked = MARKED.search(text)
-        plain = MARKED.sub(r"\1", text)
-        if not plain:
-            raise WhymaskError("the answer is empty: pass a word such as 'Yes', or a text.")
+        text, plain, marked = _marked(text.strip())
         prompt = self._render(question)
         context = Context(prompt + self._gap(question, prompt), self._tokens(prompt)["input_ids"])
         if marked is None and len(plain.split()) == 1 and (forms := self._forms(plain, context)):
@@ -178,3 +176,15 @@ class TokenTexts:
 
     def __getitem__(self, index: int) -> str:
         return self.dialogue.read([index])
+
+
+def _marked(text: str) -> tuple[str, str, re.Match[str] | None]:
+    """An answer as typed, without its marks, and where its [[marked]] word is, if it has one."""
+    marks = MARKED.findall(text)
+    if len(marks) > 1 or not "".join(marks or "x").strip():
+        raise WhymaskError(f"mark one word of the answer, as in 'a [[dog]] on a sofa', not {text!r}.")
+    text = re.sub(r"\[\[(\s*)(.+?)(\s*)\]\]", r"\1[[\2]]\3", text).strip()  # spaces belong to no word
+    plain = MARKED.sub(r"\1", text)
+    if not plain:
+        raise WhymaskError("the answer is empty: pass a word such as 'Yes', or a text.")
+    return text, plain, MARKED.search(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol, Self, runtime_checkable
 
 import numpy as np
 import torch
@@ -13,11 +14,49 @@ from PIL import Image, ImageFilter
 from whymask.errors import WhymaskError
 from whymask.images.imaging import Canvas
 from whymask.images.masking import blend
-from whymask.models.base import Bound
+from whymask.models.base import Bound, Model
+from whymask.models.batching import single
+
+TF32 = 2.0**-10  # the rounding of convolutions in fp32 on CUDA devices, relative as torch.finfo's eps
 
 
 @dataclass(frozen=True, eq=False)
-class Tokens:
+class Evidence:
+    """How a model's outputs support the targets: f_y = exp(logit - total), in fp32.
+
+    Scores and gradients are both read from it. For the sigmoid of a logit z, `total` is softplus(z).
+    """
+
+    logit: torch.Tensor  # (B,) the target's logit
+    total: torch.Tensor  # (B,) the log of the sum of exp over all logits that compete, the target's included
+
+    @property
+    def score(self) -> torch.Tensor:
+        """f_y (B,)."""
+        return (self.logit - self.total).exp().clamp(max=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Softmax(Evidence):
+    """Targets among classes that exclude each other."""
+
+    chance: torch.Tensor  # (B,) of the target
+
+    @classmethod
+    def of(cls, logits: torch.Tensor, targets: Sequence[int]) -> Self:
+        """From logits (B, classes) and the class of each row."""
+        column = torch.tensor(targets, device=logits.device)[:, None]
+        logit, chance = (values.gather(1, column)[:, 0] for values in (logits, logits.softmax(dim=1)))
+        return cls(logit, logits.logsumexp(dim=1), chance)
+
+    @property
+    def score(self) -> torch.Tensor:
+        """f_y (B,), as torch.softmax rounds it."""
+        return self.chance
+
+
+@dataclass(frozen=True, eq=False)
+class ImageTokens:
     """Where the image's tokens lie in the sequence of a language model."""
 
     first: int  # position of the first of them
@@ -33,10 +72,9 @@ class Differentiable:
 
     bound: Bound
     module: torch.nn.Module  # what runs the image, so that layers can be listened to
-    read: Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
-    """Inputs (B, ...) to the target's logit (B,) and the log of the sum of exp over all logits (B,), in fp32."""
+    read: Callable[[torch.Tensor], Evidence]  # from inputs (B, ...)
     encode: Callable[[Canvas], torch.Tensor]  # pixels (H, W, 3) in the model's own layout
-    tokens: Tokens | None = None  # where a language model reads the image
+    tokens: ImageTokens | None = None  # where a language model reads the image
     at_once: int = 20  # images whose graphs may be held at the same time
 
     @property
@@ -52,12 +90,12 @@ class Differentiable:
 
     def logit(self, inputs: torch.Tensor) -> torch.Tensor:
         """The target's logit (B,) of inputs (B, ...)."""
-        return self.read(inputs)[0]
+        return self.read(inputs).logit
 
     def score(self, inputs: torch.Tensor) -> torch.Tensor:
         """f_y (B,) of inputs (B, ...)."""
-        own, total = self.read(inputs)
-        return (own - total).exp()
+        evidence = self.read(inputs)
+        return (evidence.logit - evidence.total).exp()
 
     def blend(self, masks: torch.Tensor, x0: torch.Tensor) -> torch.Tensor:
         """m x + (1 - m) x0 for soft masks (B, H, W) on the image plane."""
@@ -90,6 +128,44 @@ class Differentiable:
 def stretch(cells: torch.Tensor, shape: tuple[int, int]) -> torch.Tensor:
     """A map (h, w), bilinearly in another shape."""
     return torch.nn.functional.interpolate(cells.float()[None, None], shape, mode="bilinear")[0, 0]
+
+
+@runtime_checkable
+class Differentiates(Protocol):
+    """A model that offers gradients."""
+
+    def differentiable(self, bound: Bound) -> Differentiable:
+        """A bound image for methods that use gradients."""
+
+
+def checked(model: Model, bound: Bound) -> Differentiable:
+    """The image for methods that use gradients, whose score is the one that forward methods explain.
+
+    The whole image is scored in both ways, and scores that differ by more than rounding raise an error. As all forwards
+    of methods that use gradients, these two are not counted.
+    """
+    if not isinstance(model, Differentiates):
+        raise forward_only(model.name)
+    image = model.differentiable(bound)
+    with single(), torch.no_grad():
+        respond = float(model.respond(bound.inputs[None].clone(), [bound]).score[0])
+        read = float(image.score(bound.inputs[None].clone())[0])
+    if model.deterministic and abs(respond - read) > rounding(bound.inputs):
+        raise WhymaskError(
+            f"{model.name} gives the image a score of {respond:.4f}, and {read:.4f} where gradients are computed: "
+            "define the score once, in `evidence`."
+        )
+    return image
+
+
+def rounding(inputs: torch.Tensor) -> float:
+    """How much two scores of one image may differ in the precision of its inputs.
+
+    Kernels differ by batch size, padding and runtime. The errors of many layers add up: half of the digits are trusted,
+    in each of both scores. Scores themselves are computed in fp32.
+    """
+    least = TF32 if inputs.is_cuda else torch.finfo(torch.float32).eps
+    return float(2 * max(torch.finfo(inputs.dtype).eps, least) ** 0.5)
 
 
 def forward_only(name: str) -> WhymaskError:

@@ -39,7 +39,10 @@ def load(
     module.load_state_dict(torch.load(file, map_location="cpu", weights_only=True))
     size = SIZES[name]
     labels, aliases = _names(classes)
-    mean, std, crop = (127.0,) * 3, (128.0,) * 3, size / (size + 32)
+    crop = size / (size + 32)
+    shared: dict[str, Any] = {
+        "labels": labels, "aliases": aliases, "mean": (127.0,) * 3, "std": (128.0,) * 3, "name": name,
+    }  # fmt: skip
     suits = (device, dtype) == ("cpu", "fp32") and optional("onnxruntime") is not None
     onnx = runtime == "onnx" or (runtime == "auto" and suits)
     fingerprint = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
@@ -47,29 +50,14 @@ def load(
     classifier = TorchClassifier(
         module,
         CentreCrop(size, share=crop),
-        labels,
-        aliases=aliases,
-        mean=mean,
-        std=std,
-        name=name,
+        **shared,
         fingerprint=fingerprint,
         device="cpu" if onnx else device,  # where the runtime's inputs are
         dtype="fp32" if onnx else dtype,
     )
     if exported is None:
         return classifier
-    return OnnxClassifier(
-        exported,
-        size=size,
-        mean=mean,
-        std=std,
-        crop=crop,
-        labels=labels,
-        aliases=aliases,
-        name=name,
-        device=device,
-        source=classifier,
-    )
+    return OnnxClassifier(exported, size=size, crop=crop, device=device, source=classifier, **shared)
 
 
 def _names(classes: Any) -> tuple[list[str], dict[str, int]]:

@@ -15,30 +15,30 @@ from PIL import Image
 
 from whymask.arrays import Floats, real_numbers
 from whymask.errors import WhymaskError
-from whymask.images.imaging import Box, Canvas, ImageSource, Resize
-from whymask.models.base import SCORE, Response
-from whymask.models.classifier import Classifier, PixelBound
+from whymask.images.imaging import WHOLE, Box, Canvas, Geometry, Resize, resized
+from whymask.models.base import SCORE, Bound, Response, View
+from whymask.models.classifier import Classifier
 
 
 @dataclass(frozen=True)
-class WholeImage:
-    """The geometry of models that take pictures of any size: the whole image, its longer side at most `max_side`."""
+class WholeImage(Geometry):
+    """For models that take pictures of any size: the whole image, its longer side at most `max_side`.
+
+    "own" and "squash" are the same here.
+    """
 
     max_side: int = 512
     size: tuple[int, int] | None = None  # (height, width) when the model wants one size
 
-    def place(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
-        """The whole image on the grid; "own" and "squash" are the same here."""
-        if resize not in ("own", "squash", "none"):
-            raise WhymaskError(f"resize is 'own', 'squash' or 'none', not {resize!r}.")
+    def _placed(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
+        if resize == "none":
+            return np.asarray(image), WHOLE
         width, height = image.size
         scale = min(1.0, self.max_side / max(width, height))
         size = (max(1, round(width * scale)), max(1, round(height * scale)))
         if self.size is not None:
             size = (self.size[1], self.size[0])
-        if resize == "none" or size == image.size:
-            return np.asarray(image), (0.0, 0.0, 1.0, 1.0)
-        return np.asarray(image.resize(size, Image.Resampling.BICUBIC)), (0.0, 0.0, 1.0, 1.0)
+        return resized(image, size), WHOLE
 
 
 class FunctionModel(Classifier):
@@ -64,10 +64,10 @@ class FunctionModel(Classifier):
         self.geometry = WholeImage(size=(size, size) if isinstance(size, int) else size)
         self.labels = list(labels or [])
 
-    def bind(self, image: ImageSource, **options: Any) -> PixelBound:
+    def settle(self, view: View, target: int | str | None, question: str | None) -> Bound:
         """As every classifier; finding out what the function returns is one more probe."""
         fresh = not self.labels
-        bound = super().bind(image, **options)
+        bound = super().settle(view, target, question)
         return replace(bound, probes=bound.probes + 1) if fresh else bound
 
     def encode(self, canvas: Canvas) -> Canvas:

@@ -89,9 +89,8 @@ def classifier(model: Any, processor: Any, name: str, **options: Any) -> TorchCl
             for i in reversed(range(len(names)))
             for alias in (str(names[i]), *str(names[i]).split(","))
         },
-        mean=normalisation(processor)["mean"],
-        std=normalisation(processor)["std"],
         name=name,
+        **normalisation(processor),
         **options,
     )
 
@@ -116,7 +115,7 @@ def pixel_steps(processor: Any) -> Any:
     return steps
 
 
-def normalisation(processor: Any) -> dict[str, tuple[float, ...]]:
+def normalisation(processor: Any) -> dict[str, Any]:
     """mean and std on values 0 ... 255; a processor that does not normalise has mean 0 and std 1 on its own scale."""
     scale = 1 / processor.rescale_factor if getattr(processor, "do_rescale", True) else 1.0
     mean, std = (processor.image_mean, processor.image_std) if processor.do_normalize else ((0.0,) * 3, (1.0,) * 3)

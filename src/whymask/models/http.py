@@ -12,11 +12,9 @@ from numpy.typing import NDArray
 
 from whymask.arrays import Floats
 from whymask.errors import WhymaskError, whole
-from whymask.images.imaging import ImageSource, Resize, load_image
-from whymask.images.masking import Fill
-from whymask.models.base import Bound, Response, Target
+from whymask.models.base import Bound, Response, Target, View
 from whymask.models.function import WholeImage
-from whymask.models.remote import UNNUMBERED, Remote, RemoteBound, Served, png
+from whymask.models.remote import Remote, RemoteBound, Served, png
 
 OWN_ANSWER = "the server's answer"
 
@@ -66,26 +64,15 @@ class HttpModel(Served):
         self.settings = {"url": self.remote.shown}
         self.fingerprint = f"http {self.remote.fingerprint} {max_side} px"
 
-    def bind(
-        self,
-        image: ImageSource,
-        *,
-        target: int | str | None = None,
-        question: str | None = None,
-        resize: Resize = "own",
-        fill: Fill = "black",
-    ) -> RemoteBound:
-        """Put the image on the input grid; nothing is sent yet."""
+    def settle(self, view: View, target: int | str | None, question: str | None) -> RemoteBound:
+        """Nothing is sent yet."""
         if question is not None:
             raise WhymaskError(f"{self.name} takes a target, not a question.")
         told = None if target == OWN_ANSWER else target  # the label of a saved result means the same
         if told is not None and not isinstance(told, str):
             told = whole("a target that is a number", told, 0)
-        label = OWN_ANSWER if told is None else str(told)
-        index = told if isinstance(told, int) else UNNUMBERED
-        picture = load_image(image)
-        placed = self.geometry.place(picture, resize)
-        return RemoteBound.of(picture, placed, fill, Target(index, label), told=told, probes=0)
+        meant = Target(told, str(told)) if isinstance(told, int) else Target.named(OWN_ANSWER if told is None else told)
+        return RemoteBound.of(view, meant, told=told, probes=0)
 
     def respond(self, inputs: Any, bounds: Sequence[Bound]) -> Response:
         """Scores of images (B, H, W, 3); a request holds images of one target."""

@@ -11,28 +11,27 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from whymask.errors import WhymaskError
-from whymask.images.imaging import Box, Canvas, Preprocessed, Resize
-from whymask.models.classifier import Geometry
+from whymask.images.imaging import WHOLE, Box, Canvas, Geometry, Preprocessed, Resize, resized
 from whymask.models.hf import from_checkpoint, pixel_steps
 from whymask.models.mllm import Mllm, load_parts
 
 
 @dataclass(frozen=True)
-class Padded:
-    """The geometry that loses nothing: the whole image, its longer side `size`; what misses to a square is padded."""
+class Padded(Geometry):
+    """The whole image, its longer side `size`, padded to a square.
+
+    The canvas has no padding, which is no region: the model always sees it.
+    """
 
     size: int
 
-    def place(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
-        """The image without its padding, which is no region: the model always sees it."""
-        if resize not in ("own", "squash", "none"):
-            raise WhymaskError(f"resize is 'own', 'squash' or 'none', not {resize!r}.")
+    def _placed(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
         size = image.size
         if resize == "own":
             size = (max(1, round(size[0] * self.size / max(size))), max(1, round(size[1] * self.size / max(size))))
         elif resize == "squash":
             size = (self.size, self.size)
-        return np.asarray(image if size == image.size else image.resize(size, Image.Resampling.BICUBIC)), (0, 0, 1, 1)
+        return resized(image, size), WHOLE
 
 
 class Llava(Mllm):

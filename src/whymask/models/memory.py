@@ -5,14 +5,14 @@ from __future__ import annotations
 import gc
 from typing import Any
 
-from whymask.models.base import Model
+from whymask.models.base import Generates, Model
 
 
 class PeakMemory:
-    """Counts from its making on; elsewhere than on CUDA it tells nothing.
+    """Measures from its construction on; reports nothing on devices other than CUDA.
 
-    For large models a clean start is made: recent garbage collected, the cache of freed memory emptied. That takes
-    longer than explaining a small one.
+    For language models, which are large, a clean start is made: recent garbage collected, the cache of freed memory
+    emptied. That takes longer than explaining a small model.
     """
 
     def __init__(self, model: Model) -> None:
@@ -21,7 +21,7 @@ class PeakMemory:
         if self.device:
             import torch
 
-            if getattr(model, "large", False):
+            if isinstance(model, Generates):
                 gc.collect(1)  # what the last explanation left; looking through every module's objects takes 0.2 s
                 torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats(self.device)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -19,13 +19,11 @@ from numpy.typing import NDArray
 
 from whymask.arrays import Floats
 from whymask.errors import WhymaskError
-from whymask.images.imaging import Canvas, ImageSource, Resize, load_image
-from whymask.images.masking import Fill, fill_canvas
-from whymask.models.base import Bound, Response, Target
+from whymask.images.imaging import Canvas, ImageSource, Resize
+from whymask.models.base import Bound, GridModel, Response, View
 from whymask.models.batching import is_out_of_memory
-from whymask.models.classifier import Geometry
 from whymask.models.dialogue import FIRST, Answer, Dialogue, TokenTexts
-from whymask.models.differentiable import Differentiable, Tokens, stretch
+from whymask.models.differentiable import Differentiable, Evidence, ImageTokens, stretch
 from whymask.models.hf import from_checkpoint, model_from_checkpoint
 from whymask.models.torch_module import DTYPES, device_of, dtype_of
 
@@ -46,15 +44,13 @@ class MllmBound(Bound):
         return torch.from_numpy(self.spread(labels)).to(self.inputs.device)
 
 
-class Mllm(ABC):
+class Mllm(GridModel):
     """A vision tower and a language model: one prefill scores a batch of masked images."""
 
     deterministic = True
     default_k = 10
     pays = 30_000  # masked images after which compiling would have paid (docs/performance.md)
-    large = True  # peak memory is worth a clean start of every explanation
 
-    geometry: Geometry
     cam_depth: float  # how far down the decoder, as a share, its image tokens are looked at by llava-cam
 
     def __init__(
@@ -104,60 +100,40 @@ class Mllm(ABC):
         """Position ids of a sequence whose image follows `before` tokens; None where they just count up."""
         return None
 
-    def bind(
-        self,
-        image: ImageSource,
-        *,
-        target: int | str | None = None,
-        question: str | None = None,
-        resize: Resize = "own",
-        fill: Fill = "black",
-    ) -> MllmBound:
-        """Put the image on the input grid and the question into the chat template.
+    def settle(self, view: View, target: int | str | None, question: str | None) -> MllmBound:
+        """Put the question into the chat template and the answer into tokens.
 
         Args:
-            image: a path, bytes, a PIL image or an array.
+            view: the image.
             target: an answer. By default the first token of the model's own. One word such as "Yes" that is a single
                 token stands for all its surface forms. A word of several tokens such as "42" is scored by the product
                 of their probabilities, each after those before it, a longer text by their mean, and a [[marked]] word
                 of a text by its own. A number is the id of a first token.
             question: what is asked.
-            resize: "own", the family's preprocessing, or "squash".
-            fill: what masked regions show.
         """
-        bound = self._place(image, question, target, resize, fill)
+        question = self.asked(question)
+        bound = self._first(view, question)
         if target is not None:
-            return bound
+            answer = self.dialogue.answer(target, question) if isinstance(target, str) else self.dialogue.token(target)
+            return replace(bound, target=answer.target, answer=answer)
         top = self.respond(bound.inputs[None], [bound]).top
         assert top is not None
         answer = self.dialogue.token(int(top[0]))
-        return replace(bound, target=Target(answer.index, answer.text), answer=answer, probes=1)
+        return replace(bound, target=answer.target, answer=answer, probes=1)
 
-    def _place(
-        self, image: ImageSource, question: str | None, target: int | str | None, resize: Resize, fill: Fill = "black"
-    ) -> MllmBound:
-        if question is None or not question.strip():
-            raise WhymaskError(f"{self.name} answers questions: pass a question such as 'Is there a cup?'.")
+    def _first(self, view: View, question: str) -> MllmBound:
+        """The image and the question, of whose answer the first token is asked for."""
         before, after = self.dialogue.prompt(question)
-        answer = FIRST
-        if target is not None:
-            answer = self.dialogue.answer(target, question) if isinstance(target, str) else self.dialogue.token(target)
-        picture = load_image(image)
-        canvas, box = self.geometry.place(picture, resize)
-        backdrop = fill_canvas(fill, canvas)
         return MllmBound(
-            image=picture,
-            canvas=canvas,
-            fill=backdrop,
-            box=box,
-            target=Target(answer.index, answer.text),
-            inputs=self.encode(canvas),
-            fill_inputs=self.encode(backdrop),
-            key=(canvas.shape, before),
+            **vars(view),
+            target=FIRST.target,
+            inputs=self.encode(view.canvas),
+            fill_inputs=self.encode(view.fill),
+            key=(view.canvas.shape, before),
             probes=0,
             before=before,
             after=after,
-            answer=answer,
+            answer=FIRST,
             spread=self.spread,
         )
 
@@ -170,10 +146,7 @@ class Mllm(ABC):
         # One entry a position of an answer; positions of one row follow each other, the first one first.
         entries = [(row, place, ids) for row, b in enumerate(asked) for place, ids in enumerate(b.answer.wanted)]
         rows, places = (np.array([entry[i] for entry in entries]) for i in (0, 1))
-        wanted = np.full((len(entries), max(1, *(len(ids) for *_, ids in entries))), -1)
-        for number, (*_, ids) in enumerate(entries):
-            wanted[number, : len(ids)] = ids
-        tokens = torch.from_numpy(wanted).to(self.device)
+        tokens = self._ids([ids for *_, ids in entries])
         with torch.no_grad():
             self._compile_if_it_pays(inputs, asked)
             forced = [b.answer.forced for b in asked]
@@ -183,36 +156,42 @@ class Mllm(ABC):
             chances, tops = [], []
             for start in range(0, len(entries), LOGITS):
                 logits = self.module.lm_head(needed[start : start + LOGITS]).float()
-                some = tokens[start : start + LOGITS]
-                total = logits.logsumexp(dim=-1, keepdim=True)
-                chance = (logits.gather(1, some.clamp(min=0)) - total).exp()
-                chances.append((chance * (some >= 0)).sum(dim=1))
+                own, total = self.evidence(logits, tokens[start : start + LOGITS])
+                chances.append((own - total).exp().sum(dim=1))
                 tops.append(logits.argmax(dim=1))
             scores = torch.cat(chances).double().cpu().numpy()
             top = torch.cat(tops).cpu().numpy()
         return Response(_over_positions(scores, rows, asked), top[places == 0])
+
+    def evidence(self, logits: torch.Tensor, wanted: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The logits (E, m) of wanted tokens (E, m) at positions of answers, and the log of the sum of exp (E, 1).
+
+        `logits` (E, tokens) are the module's, in fp32; a token -1 is none. Scores and gradients are both made of this.
+        """
+        own = logits.gather(1, wanted.clamp(min=0)).masked_fill(wanted < 0, -torch.inf)
+        return own, logits.logsumexp(dim=1, keepdim=True)
 
     def differentiable(self, bound: Bound) -> Differentiable:
         """The image for methods that use gradients: the logit of a word, or the log mean probability of a text."""
         asked = cast(MllmBound, bound)
         shape = asked.canvas.shape[:2]
         places = [place for place, ids in enumerate(asked.answer.wanted) if ids]
+        wanted = self._ids([asked.answer.wanted[place] for place in places])
 
-        def read(inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        def read(inputs: torch.Tensor) -> Evidence:
             rows = [asked] * len(inputs)
             hidden, last = self._read(self.see(inputs.to(self.dtype), shape), rows, [asked.answer.forced] * len(inputs))
             first = int(last[0]) - len(asked.answer.forced)
-            logits = self.module.lm_head(hidden[:, [first + place for place in places]]).float()
-            wanted = [logits[:, i, list(asked.answer.wanted[place])] for i, place in enumerate(places)]
-            own = torch.stack([some.logsumexp(dim=1) for some in wanted], dim=1)
-            total = logits.logsumexp(dim=2)
+            logits = self.module.lm_head(hidden[:, [first + place for place in places]]).float().flatten(0, 1)
+            forms, total = self.evidence(logits, wanted.repeat(len(inputs), 1))
+            own, total = (part.view(len(inputs), -1) for part in (forms.logsumexp(dim=1), total))
             if not asked.answer.mean:
-                return own.sum(dim=1), total.sum(dim=1)
+                return Evidence(own.sum(dim=1), total.sum(dim=1))
             mean = (own - total).logsumexp(dim=1) - log(len(places))
-            return mean, torch.zeros_like(mean)
+            return Evidence(mean, torch.zeros_like(mean))
 
         layers = self.module.model.language_model.layers
-        tokens = Tokens(
+        tokens = ImageTokens(
             first=len(asked.before),
             grid=self.token_grid(shape),
             norms=[layer.post_attention_layernorm for layer in layers],
@@ -220,6 +199,11 @@ class Mllm(ABC):
             place=lambda cells: self.on_canvas(cells, shape),
         )
         return Differentiable(bound, self.module, read, self.encode, tokens)
+
+    def _ids(self, wanted: Sequence[tuple[int, ...]]) -> torch.Tensor:
+        """The ids of which any will do, by position, (E, m); -1 where there are fewer."""
+        most = max(1, *(len(ids) for ids in wanted))
+        return torch.tensor([ids + (-1,) * (most - len(ids)) for ids in wanted], device=self.device)
 
     @abstractmethod
     def token_grid(self, shape: tuple[int, int]) -> tuple[int, int]:
@@ -250,7 +234,7 @@ class Mllm(ABC):
 
     def answer(self, image: ImageSource, question: str, *, tokens: int = 32, resize: Resize = "own") -> str:
         """The model's own answer to a question about the whole image."""
-        bound = self._place(image, question, None, resize)
+        bound = self._first(self.view(image, resize), self.asked(question))
         return self.generate(bound.inputs[None], [bound], tokens)[0]
 
     def compile(self) -> None:

@@ -16,7 +16,7 @@ from whymask.errors import WhymaskError
 from whymask.images.imaging import Canvas, CentreCrop
 from whymask.models.base import Bound, Response
 from whymask.models.batching import is_out_of_memory, single
-from whymask.models.classifier import Classifier, check_scale, no_classes
+from whymask.models.classifier import Classifier, check_scale, labelled, no_classes
 from whymask.models.differentiable import Differentiable, forward_only
 from whymask.models.packages import cache_folder, optional
 from whymask.models.torch_module import TorchClassifier
@@ -82,9 +82,7 @@ class OnnxClassifier(Classifier):
             raise WhymaskError(f"{path} must return (B, classes), not {len(classes)} dimensions.")
         if classes[1] == 1 and output == "logits":
             raise no_classes(str(path), "returns a single logit (pass output='probs' if it is a probability)")
-        self.labels = [str(i) for i in range(classes[1])] if labels is None else list(labels)
-        if len(self.labels) != classes[1]:
-            raise WhymaskError(f"{path} has {classes[1]} classes, but {len(self.labels)} labels were given.")
+        self.labels = labelled(str(path), classes[1], labels)
 
     def encode(self, canvas: Canvas) -> torch.Tensor:
         """Normalised pixels in the file's layout; a tensor, since torch composes masked inputs faster than numpy."""

@@ -12,11 +12,10 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from whymask.errors import WhymaskError, whole
-from whymask.images.imaging import Canvas, ImageSource, Resize, load_image
-from whymask.images.masking import Fill
-from whymask.models.base import Bound, Response, Target
+from whymask.images.imaging import Canvas
+from whymask.models.base import Bound, Response, Target, View
 from whymask.models.function import WholeImage
-from whymask.models.remote import UNNUMBERED, Remote, RemoteBound, Served, png
+from whymask.models.remote import Remote, RemoteBound, Served, png
 
 TOP_LOGPROBS = 20  # the most that such servers return
 ROUNDING = 0.01  # log-probabilities may exceed 0 by this much: some are computed in half precision or cut to two digits
@@ -82,27 +81,16 @@ class OpenAIChatModel(Served):
         self.settings = {"url": self.remote.shown}
         self.fingerprint = f"openai {model} {self.remote.fingerprint} {max_side} px"
 
-    def bind(
-        self,
-        image: ImageSource,
-        *,
-        target: int | str | None = None,
-        question: str | None = None,
-        resize: Resize = "own",
-        fill: Fill = "black",
-    ) -> RemoteBound:
-        """Put the image on the input grid; without a target, explain the token the model gives for all of it."""
-        if question is None or not question.strip():
-            raise WhymaskError(f"{self.name} answers questions: pass a question such as 'Is there a cup?'.")
-        picture = load_image(image)
-        placed = self.geometry.place(picture, resize)
-        said = str(target) if target is not None else self.tokens([placed[0]], [question])[0][0][0]
+    def settle(self, view: View, target: int | str | None, question: str | None) -> RemoteBound:
+        """Without a target, explain the token the model gives for the whole image."""
+        question = self.asked(question)
+        said = str(target) if target is not None else self.tokens([view.canvas], [question])[0][0][0]
         word = said.strip()
         if len(word.split()) != 1:
             source = "answered" if target is None else "was given the target"
             raise WhymaskError(f"{self.name} {source} {said!r:.80}: pass a target of one word, such as 'Yes'.")
         probes = 1 if target is None else 0
-        return RemoteBound.of(picture, placed, fill, Target(UNNUMBERED, word), told=question, probes=probes)
+        return RemoteBound.of(view, Target.named(word), told=question, probes=probes)
 
     def respond(self, inputs: Any, bounds: Sequence[Bound]) -> Response:
         """Probabilities that the answer to row i of images (B, H, W, 3) is the word of bounds[i]."""

@@ -1,17 +1,43 @@
-"""A user's own model by name: FILE.py:FUNCTION, a function that returns a model or anything `wrap` takes."""
+"""A user's own model: an object that is already there, or FILE.py:FUNCTION, a function that returns one."""
 
 from __future__ import annotations
 
+import inspect
 import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from traceback import extract_tb
 from typing import Any
 
-from whymask.errors import unknown
+from whymask.errors import WhymaskError, unknown
 from whymask.models.base import Model
 
 
-def load(name: str, **options: Any) -> Model:
+def wrap(model: Any, **options: Any) -> Model:
+    """A model that is already there: a transformers pipeline, a torch module, or a function over images.
+
+    A module takes size, mean, std (on pixel values 0 ... 255), labels, crop, device and dtype; a function from images
+    (B, H, W, 3) to scores (B,) or probabilities (B, classes) takes labels and size. A module or pipeline is not
+    changed: each explanation uses its current weights, on its own device and in its own dtype, in evaluation mode. A
+    device or dtype other than its own means a copy made now.
+    """
+    torch = sys.modules.get("torch")  # if the caller has a module, torch is imported; a function can do without
+    if hasattr(model, "task") and hasattr(model, "image_processor"):
+        wrapper = import_module("whymask.models.hf").from_pipeline
+    elif torch is not None and isinstance(model, torch.nn.Module):
+        wrapper = import_module("whymask.models.torch_module").wrap_module
+    elif callable(model):
+        wrapper = import_module("whymask.models.function").FunctionModel
+    else:
+        raise WhymaskError(f"wrap takes a pipeline, a torch module or a function, not {type(model).__name__}.")
+    wrapped: Model = wrapper(model, **options)
+    return wrapped
+
+
+def load(name: str, /, **options: Any) -> Model:
     """Run the file and call its function with the options."""
     path, _, function = name.rpartition(":")
     file = Path(path)
@@ -21,14 +47,50 @@ def load(name: str, **options: Any) -> Model:
     assert spec.loader is not None
     module = module_from_spec(spec)
     sys.modules[module_name] = module  # dataclasses and pickles look there
-    spec.loader.exec_module(module)
-    if not callable(getattr(module, function, None)):
+    with _reported(file):
+        spec.loader.exec_module(module)
+    make = getattr(module, function, None)
+    if not callable(make):
         known = [known for known, value in vars(module).items() if callable(value) and not known.startswith("_")]
         raise unknown(f"function of {file}", function, known)
-    made = getattr(module, function)(**options)
+    check_options(make, options, name)
+    with _reported(file):
+        made = make(**options)
     if hasattr(made, "bind") and hasattr(made, "respond"):
         model: Model = made
         return model
-    from whymask.models.registry import wrap
-
     return wrap(made)
+
+
+@contextmanager
+def _reported(file: Path) -> Iterator[None]:
+    """Report an exception of the user's code in one line that says where it was raised."""
+    try:
+        yield
+    except WhymaskError:
+        raise
+    except Exception as error:  # of any kind
+        lines = [frame.lineno for frame in extract_tb(error.__traceback__) if Path(frame.filename) == file.absolute()]
+        reason: object = error
+        if isinstance(error, SyntaxError) and error.lineno and not lines:  # of this file: nothing in it has run
+            lines, reason = [error.lineno], error.msg
+        where = f"{file}, line {lines[-1]}" if lines else str(file)
+        raise WhymaskError(" ".join(f"{where}: {type(error).__name__}: {reason}".split())) from error
+
+
+def check_options(function: Callable[..., Any], options: Mapping[str, Any], name: str, given: int = 0) -> None:
+    """Raise an error for options that a function does not have, and for one that it requires.
+
+    Its first `given` parameters are no options. `name` is what the error calls the function.
+    """
+    parameters = list(inspect.signature(function).parameters.values())[given:]
+    known = {p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    if not any(p.kind is p.VAR_KEYWORD for p in parameters):
+        for option in options:
+            if not known:
+                raise WhymaskError(f"{name} has no options, and so no {option!r}.")
+            if option not in known:
+                raise WhymaskError(f"{name}: {unknown('option', option, known)}")
+    for option, parameter in known.items():
+        if option not in options and parameter.default is parameter.empty:
+            raise WhymaskError(f"{name}: the option {option!r} is required.")

@@ -12,32 +12,31 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from whymask.errors import WhymaskError, whole
-from whymask.images.imaging import Box, Canvas, Resize
+from whymask.images.imaging import WHOLE, Box, Canvas, Geometry, Resize, resized
 from whymask.models.hf import from_checkpoint
 from whymask.models.mllm import Mllm, load_parts
 from whymask.models.qwen_vision import BatchedTower, agrees, run_block
 
 
 @dataclass(frozen=True)
-class Patches:
-    """The geometry: the whole image, both sides brought to multiples of `unit` pixels within the limits."""
+class Patches(Geometry):
+    """The whole image, both sides brought to multiples of `unit` pixels within the limits.
+
+    "own" and "squash" are the same here.
+    """
 
     unit: int  # pixels a side of what becomes one image token
     max_side: int
     min_pixels: int
     max_pixels: int
 
-    def place(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
-        """The whole image on the grid; "own" and "squash" are the same here."""
-        if resize not in ("own", "squash", "none"):
-            raise WhymaskError(f"resize is 'own', 'squash' or 'none', not {resize!r}.")
+    def _placed(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
         size = image.size if resize == "none" else self.size(*image.size)
         if size[0] % self.unit or size[1] % self.unit:
             raise WhymaskError(
                 f"the sides of this model's grid are multiples of {self.unit} pixels, not {size[0]} x {size[1]}."
             )
-        whole_image = (0.0, 0.0, 1.0, 1.0)
-        return np.asarray(image if size == image.size else image.resize(size, Image.Resampling.BICUBIC)), whole_image
+        return resized(image, size), WHOLE
 
     def size(self, width: int, height: int) -> tuple[int, int]:
         """Width and height on the grid: the aspect nearly kept, the pixels within the limits.

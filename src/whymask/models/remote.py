@@ -21,9 +21,8 @@ from urllib.parse import quote, unquote, unquote_plus
 from PIL import Image
 
 from whymask.errors import WhymaskError, whole
-from whymask.images.imaging import Box, Canvas
-from whymask.images.masking import Fill, fill_canvas
-from whymask.models.base import Target
+from whymask.images.imaging import Canvas
+from whymask.models.base import GridModel, Target, View
 from whymask.models.classifier import PixelBound
 from whymask.models.packages import optional
 from whymask.utils.redact import shown
@@ -42,8 +41,6 @@ FIRST_WAIT = 0.1  # seconds before the second try; doubles with every further on
 LONGEST_WAIT = 30.0  # seconds, also when the server's Retry-After asks for more
 LARGEST_REPLY = 4 * 2**20  # bytes; a usual one has a few hundred, and parsed JSON can take 25 times its size
 LARGEST_REASON = 2**16  # bytes of an error reply that is quoted
-UNNUMBERED = -1
-"""The index of a target that only its label names: a server's answers have no numbers here."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,35 +50,21 @@ class RemoteBound(PixelBound):
     told: str | int | None  # what the server is told beside the image
 
     @classmethod
-    def of(
-        cls,
-        image: Image.Image,
-        placed: tuple[Canvas, Box],
-        fill: Fill,
-        target: Target,
-        *,
-        told: str | int | None,
-        probes: int,
-    ) -> Self:
-        """The bound of an image that a geometry has placed on its grid."""
-        canvas, box = placed
-        backdrop = fill_canvas(fill, canvas)
+    def of(cls, view: View, target: Target, *, told: str | int | None, probes: int) -> Self:
+        """The bound of an image that is on its grid."""
         return cls(
-            image=image,
-            canvas=canvas,
-            fill=backdrop,
-            box=box,
+            **vars(view),
             target=target,
-            inputs=canvas,
-            fill_inputs=backdrop,
-            key=canvas.shape,
+            inputs=view.canvas,
+            fill_inputs=view.fill,
+            key=view.canvas.shape,
             probes=probes,
             channels_first=False,
             told=told,
         )
 
 
-class Served:
+class Served(GridModel):
     """What models behind a URL share."""
 
     remote: Remote

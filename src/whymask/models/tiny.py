@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from whymask.errors import WhymaskError
-from whymask.models import llava, qwen2_5_vl
+from whymask.models.llava import load as load_llava
 from whymask.models.mllm import Mllm
 from whymask.models.packages import optional
+from whymask.models.qwen2_5_vl import load as load_qwen
 
 CHECKPOINTS = Path(__file__).parent.parent / "checkpoints"
-FAMILIES = {"tiny-qwen": qwen2_5_vl, "tiny-llava": llava}
+FAMILIES: dict[str, Callable[..., Mllm]] = {"tiny-qwen": load_qwen, "tiny-llava": load_llava}
 
 
 def load(name: str, *, device: str = "cpu", dtype: str = "fp32", compile: bool | None = False) -> Mllm:
@@ -29,7 +30,7 @@ def load(name: str, *, device: str = "cpu", dtype: str = "fp32", compile: bool |
     if transformers is None:
         raise WhymaskError(f"{name} needs transformers: pip install 'whymask[hf]'.")
     with _without_bars(transformers.utils.logging):
-        model: Mllm = FAMILIES[name].load(str(CHECKPOINTS / name), device=device, dtype=dtype, compile=compile)
+        model = FAMILIES[name](str(CHECKPOINTS / name), device=device, dtype=dtype, compile=compile)
     model.name = name
     model.dialogue.name = name
     return model

@@ -13,11 +13,11 @@ import numpy as np
 import torch
 
 from whymask.errors import WhymaskError, unknown
-from whymask.images.imaging import Canvas, CentreCrop
+from whymask.images.imaging import Canvas, CentreCrop, Geometry
 from whymask.models.base import Bound, Response
 from whymask.models.batching import is_out_of_memory
-from whymask.models.classifier import Classifier, Geometry, check_scale, no_classes
-from whymask.models.differentiable import Differentiable
+from whymask.models.classifier import Classifier, check_scale, labelled, no_classes
+from whymask.models.differentiable import Differentiable, Evidence, Softmax
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16, "fp64": torch.float64}
 
@@ -125,11 +125,10 @@ class TorchClassifier(Classifier):
         return pixels.to(self.device, self.dtype).permute(2, 0, 1)
 
     def score(self, inputs: Any, targets: Sequence[int]) -> Response:
-        """Softmax probabilities, in fp32 whatever the module computes in."""
-        probabilities = self.logits(inputs).float().softmax(dim=1)
-        wanted = torch.tensor(targets, device=self.device)
-        score = probabilities.gather(1, wanted[:, None])[:, 0]
-        return Response(score.double().cpu().numpy(), probabilities.argmax(dim=1).cpu().numpy())
+        """The score that `evidence` defines, in fp32 whatever the module computes in."""
+        outputs = self.logits(inputs).float()
+        score, top = self.evidence(outputs, targets).score, self.preferred(outputs)
+        return Response(score.double().cpu().numpy(), top.cpu().numpy())
 
     def logits(self, inputs: torch.Tensor) -> torch.Tensor:
         """The module's outputs (B, classes) for a batch (B, 3, H, W), which is not changed."""
@@ -150,21 +149,23 @@ class TorchClassifier(Classifier):
     def differentiable(self, bound: Bound) -> Differentiable:
         """The image for methods that use gradients, in the module's own precision."""
 
-        def read(inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        def read(inputs: torch.Tensor) -> Evidence:
             with evaluating(self.module) if self.live else nullcontext():
                 outputs = self.module(inputs.to(self.dtype).clone(memory_format=self.layout))
             return self.evidence(outputs.float(), [self.wanted(bound)] * len(inputs))
 
         return Differentiable(bound, self.module, read, self.encode)
 
-    def wanted(self, bound: Bound) -> int:
-        """The row of the answer that is explained."""
-        return bound.target.index
+    def evidence(self, outputs: torch.Tensor, targets: Sequence[int]) -> Evidence:
+        """How the module's outputs (B, ...), in fp32, support targets[i] in row i.
 
-    def evidence(self, outputs: torch.Tensor, targets: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
-        """The targets' logits (B,) and the log of the sum of exp over all logits (B,), from the module's outputs."""
-        own = outputs.gather(1, torch.tensor(targets, device=outputs.device)[:, None])[:, 0]
-        return own, outputs.logsumexp(dim=1)
+        This defines the score. A family with another one than the softmax overrides it, and `preferred` if need be.
+        """
+        return Softmax.of(outputs, targets)
+
+    def preferred(self, outputs: torch.Tensor) -> torch.Tensor:
+        """The most probable answers (B,)."""
+        return outputs.argmax(dim=1)
 
 
 class CudaReplays:
@@ -266,7 +267,5 @@ def wrap_module(
     classes = model.logits(model.encode(np.zeros((size, size, 3), dtype=np.uint8))[None]).shape[1]
     if classes == 1:
         raise no_classes(name, "returns a single logit")
-    model.labels = [str(i) for i in range(classes)] if labels is None else list(labels)
-    if len(model.labels) != classes:
-        raise WhymaskError(f"{name} has {classes} classes, but {len(model.labels)} labels were given.")
+    model.labels = labelled(name, classes, labels)
     return model

@@ -1,4 +1,4 @@
-"""A few regions that are enough for an answer."""
+"""The result of a mask method."""
 
 from __future__ import annotations
 
@@ -9,10 +9,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from whymask.arrays import Bools, Floats
+from whymask.interop.coco import to_coco_rle
 from whymask.results.base import Explanation
+from whymask.results.figure import mask_figure
+from whymask.results.storage import ROUNDING, Arrays, Header, are_regions, is_number
+from whymask.utils.archive import require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+OTHERS = 1000  # further masks in a file
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,15 +29,15 @@ class EvidenceMask(Explanation):
     ordered: bool
     score: float  # score of the image that keeps only these regions
     removed_score: float  # score of the image without them
-    frontier: Mapping[int, float] = field(default_factory=dict)  # number of regions -> best score the search has seen
-    goal: float | None = None  # the score that would be enough, where the search was for the smallest mask
-    local_optimum: bool = False  # every exchange of one region has been tried, and none is better
-    alternatives: tuple[EvidenceMask, ...] = ()  # further masks that share few regions, where they were asked for
+    frontier: Mapping[int, float] = field(default_factory=dict)  # number of regions -> best score the search found
+    goal: float | None = None  # the score to reach, where the search was for the smallest mask
+    local_optimum: bool = False  # every swap of one region was tried, and none improves the score
+    alternatives: tuple[EvidenceMask, ...] = ()  # further masks that share few regions, where requested
 
     kind: ClassVar[str] = "mask"
 
     def with_alternatives(self, others: Sequence[tuple[Sequence[int], float, float]]) -> EvidenceMask:
-        """The same mask and others beside it, each (regions, score, removed_score)."""
+        """The same mask with alternatives, each (regions, score, removed_score)."""
         bare = replace(self, ordered=False, goal=None, local_optimum=False, alternatives=())
         return replace(
             self,
@@ -54,28 +60,24 @@ class EvidenceMask(Explanation):
     @property
     def mask(self) -> Bools:
         """(H, W) the pixels of the model's grid that are kept."""
-        return self.scene.partition.pixels(self.chosen)
+        return self.image.pixels(self.regions)
 
     @property
     def area(self) -> float:
         """Share of the grid the regions cover."""
-        return float(self.scene.partition.areas[list(self.regions)].sum())
+        return float(self.image.partition.areas[list(self.regions)].sum())
 
     @property
     def share(self) -> float | None:
-        """Kept score over the score of the whole image."""
-        return self.score / self.scene.full_score if self.scene.full_score else None
+        """The score of the mask over the score of the whole image."""
+        return self.score / self.image.full_score if self.image.full_score else None
 
     def figure(self) -> Figure:
         """The photo, its evidence, the image with only the evidence, and without it."""
-        from whymask.results.figure import mask_figure
-
-        return mask_figure(self)
+        return mask_figure(self, self.regions, self.score, self.removed_score)
 
     def to_coco_rle(self) -> dict[str, Any]:
         """The mask as COCO's compressed run lengths."""
-        from whymask.interop.coco import to_coco_rle
-
         return dict(to_coco_rle(self.mask))
 
     def heatmap(self) -> Floats:
@@ -102,40 +104,53 @@ class EvidenceMask(Explanation):
         return super().as_dict() | own
 
     @classmethod
-    def restore(cls, header: dict[str, Any], common: dict[str, Any]) -> EvidenceMask:
-        """From what `as_dict` tells and what all kinds share."""
-        names = ("ordered", "score", "removed_score", "goal", "local_optimum")
-        first = cls(
-            **common,
-            regions=tuple(header["regions"]),
-            frontier={int(k): score for k, score in header.get("frontier", {}).items()},
-            **{name: header[name] for name in names if name in header},
-        )
+    def _check(cls, header: Header, n: int) -> list[Any]:
         others = header.get("alternatives", [])
-        return first.with_alternatives([(o["regions"], o["score"], o["removed_score"]) for o in others])
+        require(len(others) <= OTHERS, "it has too many alternatives")
+        for one in (header, *others):
+            require(are_regions(one["regions"], n), "its mask names a region twice, or one that is not there")
+        frontier, goal = header.get("frontier", {}), header.get("goal")
+        require(all(0 <= int(size) <= n for size in frontier), "its frontier has sizes that no mask has")
+        require(goal is None or is_number(goal, -ROUNDING, 1 + ROUNDING), "its goal is not a score")
+        flags = (header["ordered"], header.get("local_optimum", False))
+        require(all(isinstance(flag, bool) for flag in flags), "a flag is neither true nor false")
+        return [*frontier.values(), *(one[name] for one in (header, *others) for name in ("score", "removed_score"))]
+
+    @classmethod
+    def _fields(cls, header: Header, arrays: Arrays) -> dict[str, Any]:
+        names = ("ordered", "score", "removed_score", "goal", "local_optimum")
+        given = super()._fields(header, arrays) | {name: header[name] for name in names if name in header}
+        given["regions"] = tuple(header["regions"])
+        given["frontier"] = {int(k): score for k, score in header.get("frontier", {}).items()}
+        others = [(one["regions"], one["score"], one["removed_score"]) for one in header.get("alternatives", [])]
+        return given | {"alternatives": EvidenceMask(**given).with_alternatives(others).alternatives}
 
     @property
     def remarks(self) -> list[str]:
-        """Sentences about what was found, besides its numbers."""
-        told = super().remarks
+        """Sentences about the result, besides its numbers."""
+        remarks = super().remarks
         if self.sufficient is False:
             most = min(self.provenance["parameters"]["k_max"], self.n)
-            told.append(f"No mask of up to {most} regions was found that keeps the {self.goal:.2f} asked for.")
+            remarks.append(
+                f"No mask of up to {most} regions was found that reaches the required score, {self.goal:.2f}."
+            )
         elif self.sufficient and self.complete:
-            told.append("No smaller mask was found that is enough.")
+            remarks.append("No smaller mask was found that is sufficient.")
         if self.local_optimum:
-            told.append("No exchange of one region makes it better.")
-        return told
+            remarks.append("No swap of one region improves the score.")
+        return remarks
 
     def __str__(self) -> str:
-        share = f", {self.share:.0%} of it" if self.share is not None and self.scene.full_score >= 0.05 else ""
+        share = "" if self.image.full_score < 0.05 else f" ({self.share:.0%} of the full score)"
+        verb = "scores" if len(self.regions) == 1 else "score"
         more = "".join(
-            f" Another mask ({self._regions(other.regions)}) keeps {other.score:.2f}." for other in self.alternatives
+            f" Another mask ({self._regions(other.regions)}) scores {other.score:.2f}." for other in self.alternatives
         )
+        which = f" ({self._regions(self.regions)})" if self.regions else ""
         return (
-            f"{self._answer()} {len(self.regions)} of {self.n} regions ({self._regions(self.regions)}), "
-            f"{self.area:.1%} of what the model sees, keep {self.score:.2f}{share}; "
-            f"everything else scores {self.removed_score:.2f}.{more} {self._end()}"
+            f"{self._answer()} {len(self.regions)} of {self.n} regions{which}, "
+            f"{self.area:.1%} of what the model sees, {verb} {self.score:.2f} alone{share}; "
+            f"the rest of the image scores {self.removed_score:.2f}.{more} {self._end()}"
         )
 
     def _regions(self, regions: Sequence[int]) -> str:

@@ -1,4 +1,4 @@
-"""All regions of an image, most important first."""
+"""The result of a full search."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from whymask.arrays import Floats
 from whymask.errors import WhymaskError
 from whymask.metrics.curves import Curves
 from whymask.results.base import Explanation
+from whymask.results.figure import ordering_figure
+from whymask.results.storage import ROUNDING, Arrays, Header, are_regions, is_count, is_number
+from whymask.utils.archive import require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,10 +24,10 @@ class Ordering(Explanation):
     """All regions, most important first."""
 
     order: tuple[int, ...]
-    seed_regions: tuple[int, ...]  # the initialiser's mask it grew from, as far as known in internal order, or empty
-    kept: int  # how many of them were placed first (Eq. 5)
-    map: Floats | None = None  # (H, W) the importance of every pixel, by methods that have one
-    curves: Curves | None = None  # its replay, where there was one
+    initial_mask: tuple[int, ...]  # the initialiser's mask, in its internal order where that is known; else empty
+    kept: int  # how many regions of it the ordering starts with (Eq. 5)
+    map: Floats | None = None  # (H, W) the importance of every pixel, where the method computes one
+    curves: Curves | None = None  # its replay, where there is one
 
     kind: ClassVar[str] = "ordering"
 
@@ -37,7 +40,7 @@ class Ordering(Explanation):
     @property
     def areas(self) -> Floats:
         """(n,) share of the grid that each prefix covers."""
-        return np.cumsum(self.scene.partition.areas[list(self.order)])
+        return np.cumsum(self.image.partition.areas[list(self.order)])
 
     def with_curves(self, curves: Curves) -> Ordering:
         """The same ordering, together with its replay."""
@@ -45,53 +48,67 @@ class Ordering(Explanation):
 
     @property
     def prefix(self) -> int:
-        """The prefix to look at first: the shortest that keeps 80 % of the whole score, else that of the seed."""
+        """The prefix to show first: that keeps 80 % of the full score, or the initial mask without a replay."""
         return self.curves.prefix() if self.curves else self.kept or min(8, self.n)
 
     @property
     def flat(self) -> bool:
-        """Whether the method had nothing to tell: its map is the same everywhere, and the regions are in no order."""
+        """Whether the method's map is constant, so that the order of the regions means nothing."""
         return self.map is not None and bool(self.map.min() == self.map.max())
 
     @property
     def remarks(self) -> list[str]:
-        """Sentences about what was found, besides its numbers."""
-        nothing = f"The method's map is the same everywhere: it tells nothing about the {self.n} regions."
-        return [*([nothing] if self.flat else []), *super().remarks]
+        """Sentences about the result, besides its numbers."""
+        constant = f"The method's map is constant: it does not rank the {self.n} regions."
+        return [*([constant] if self.flat else []), *super().remarks]
 
     def figure(self) -> Figure:
         """Every region's rank, the image with only the prefix, without it, and both curves where there is a replay."""
-        from whymask.results.figure import ordering_figure
-
-        return ordering_figure(self)
+        return ordering_figure(self, self.heatmap(), self.order[: self.prefix], self.curves)
 
     def heatmap(self) -> Floats:
         """(H, W) from 1 on the first region down to 1/n on the last: rank, not magnitude (which is in `map`)."""
         value = np.empty(self.n)
         value[list(self.order)] = 1 - np.arange(self.n) / self.n
-        return value[self.scene.partition.labels]
+        return value[self.image.partition.labels]
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON, without the pixels."""
         return super().as_dict() | {
             "order": list(self.order),
-            "seed_regions": list(self.seed_regions),
+            "initial_mask": list(self.initial_mask),
             "kept": self.kept,
             "flat": self.flat,
             "curves": None if self.curves is None else self.curves.as_dict(),
         }
 
+    def _arrays(self) -> Arrays:
+        return super()._arrays() | ({} if self.map is None else {"map": self.map})
+
     @classmethod
-    def restore(cls, header: dict[str, Any], common: dict[str, Any]) -> Ordering:
-        """From what `as_dict` tells and what all kinds share."""
+    def _check(cls, header: Header, n: int) -> list[Any]:
+        order, initial, kept, curves = header["order"], header["initial_mask"], header["kept"], header.get("curves")
+        require(are_regions(order, n) and len(order) == n, "its order does not name every region once")
+        require(are_regions(initial, n), "its initial mask names a region twice, or one that is not there")
+        require(is_count(kept) and kept <= n, "it keeps more regions than there are")
+        if curves is None:
+            return []
+        areas, insertion, deletion = (curves[name] for name in ("areas", "insertion", "deletion"))
+        require(len(areas) == len(insertion) == len(deletion) == n, "its curves have another length than its order")
+        rising = all(is_number(area, 0, 1 + ROUNDING) for area in areas) and sorted(areas) == areas
+        require(rising and is_count(curves["forwards"]), "its curves are not over the area")
+        return [*insertion, *deletion]
+
+    @classmethod
+    def _fields(cls, header: Header, arrays: Arrays) -> dict[str, Any]:
         curves = header.get("curves")
-        return cls(
-            **common,
-            order=tuple(header["order"]),
-            seed_regions=tuple(header["seed_regions"]),
-            kept=header["kept"],
-            curves=None if curves is None else Curves.from_dict(curves),
-        )
+        return super()._fields(header, arrays) | {
+            "order": tuple(header["order"]),
+            "initial_mask": tuple(header["initial_mask"]),
+            "kept": header["kept"],
+            "map": arrays["map"].astype(np.float64) if "map" in arrays else None,
+            "curves": None if curves is None else Curves.from_dict(curves),
+        }
 
     def __str__(self) -> str:
         first = ", ".join(map(str, self.names(self.order[:8]))) + (", ..." if self.n > 8 else ".")

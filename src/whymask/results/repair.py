@@ -1,4 +1,4 @@
-"""What comes back from an attempt to repair an answer."""
+"""The result of an attempt to repair an answer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from whymask.metrics.repair import Mistake, RepairOutcome, correction_region
+from whymask.results.figure import repair_figure, said
 from whymask.results.mask import EvidenceMask
+from whymask.results.plotting import wrapped
+from whymask.results.storage import Arrays, Header, are_regions
+from whymask.utils.archive import require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -16,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Repair(EvidenceMask):
-    """The regions to keep so that the model gives the wanted answer, and what it says of them.
+    """The regions to keep so that the model gives the wanted answer, and its answer to them.
 
     They are the mask of a mask method, or the shortest prefix of a full search that is answered as wanted; where none
     is, the prefix on which the wanted answer scores highest.
@@ -37,17 +41,31 @@ class Repair(EvidenceMask):
         """The minimal correction region: the least share of the area to remove, over all prefixes; else None."""
         if not self.order:
             return None
-        return correction_region(np.cumsum(self.scene.partition.areas[list(self.order)]), self.right)
+        return correction_region(np.cumsum(self.image.partition.areas[list(self.order)]), self.right)
 
     def outcome(self, mistake: Mistake | None = None) -> RepairOutcome:
-        """What `metrics.repairs` sums up."""
+        """The values that `metrics.repairs` averages."""
         return RepairOutcome(self.repaired, self.removed, self.ledger.mec, mistake)
 
     def figure(self) -> Figure:
-        """Before and after: the original with its answer, the kept regions with theirs."""
-        from whymask.results.repair_figure import repair_figure
+        """Before and after: the original with its answer, the kept regions with theirs.
 
-        return repair_figure(self)
+        Below them the wanted answer's score on both and on an empty image: where that scores high too, the regions
+        prove little.
+        """
+        kept = f"only {len(self.regions)} of {self.n} regions, {self.area:.0%} of the image"
+        titles = f"whole image\n{said(self.given, self.given_score)}", f"{kept}\n{self.verdict()}"
+        scores = (
+            f'"{self.target.label}" scores {self.image.full_score:.2f} on the whole image, '
+            f"{self.score:.2f} on these regions and {self.image.blank_score:.2f} on an empty image"
+        )
+        return repair_figure(self, self.regions, titles, scores)
+
+    def verdict(self, width: int = 40) -> str:
+        """The answer to the kept regions, in lines of this width for a figure, and the score of the wanted answer."""
+        if self.repaired:
+            return said(self.answer, self.score, width)
+        return f'{said(self.answer, None, width)}, "{wrapped(self.target.label, width)}" {self.score:.2f}'
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON, without the pixels."""
@@ -63,21 +81,30 @@ class Repair(EvidenceMask):
         }
 
     @classmethod
-    def restore(cls, header: dict[str, Any], common: dict[str, Any]) -> Repair:
-        """From what `as_dict` tells and what all kinds share."""
+    def _check(cls, header: Header, n: int) -> list[Any]:
+        order, scores, right = (header[name] for name in ("order", "scores", "right"))
+        require(are_regions(order, n) and len(order) in (0, n), "its order does not name every region once")
+        require(len(scores) == len(right) == len(order), "its scores have another length than its order")
+        flags = [header["repaired"], *right]
+        require(all(isinstance(flag, bool) for flag in flags), "a flag is neither true nor false")
+        require(all(isinstance(header[name], str) for name in ("given", "answer")), "an answer is missing")
+        return [*super()._check(header, n), header["given_score"], *scores]
+
+    @classmethod
+    def _fields(cls, header: Header, arrays: Arrays) -> dict[str, Any]:
         own: dict[str, Any] = {name: header[name] for name in ("given", "given_score", "answer", "repaired")}
         own |= {name: tuple(header[name]) for name in ("order", "scores", "right")}
-        return cls(**vars(EvidenceMask.restore(header, common)), **own)
+        return super()._fields(header, arrays) | own
 
     @property
     def remarks(self) -> list[str]:
-        """Sentences about what was found, besides its numbers."""
-        told = ["Repaired." if self.repaired else "Not repaired."]
+        """Sentences about the result, besides its numbers."""
+        remarks = ["Repaired." if self.repaired else "Not repaired."]
         if self.order:
             count = sum(self.right)
-            longest = f"; the longest removes {self.removed:.1%} of the area" if count else ""
-            told.append(f"{count} of {self.n} prefixes give {self.target.label!r}{longest}.")
-        return [*told, *super().remarks]
+            longest = f"; the longest of them removes {self.removed:.1%} of the area" if count else ""
+            remarks.append(f"{count} of {self.n} prefixes are answered {self.target.label!r}{longest}.")
+        return [*remarks, *super().remarks]
 
     def __str__(self) -> str:
         question, wanted = self.provenance.get("question"), repr(self.target.label)
@@ -85,7 +112,7 @@ class Repair(EvidenceMask):
         shown = (
             f"Shown only {len(self.regions)} of {self.n} regions ({self._regions(self.regions)}), {self.area:.1%} of "
             f"what it sees, it {'still ' if self.answer == self.given else ''}says {self.answer!r}: {wanted} scores "
-            f"{self.score:.2f}, against {self.scene.full_score:.2f} on the whole image and "
-            f"{self.scene.blank_score:.2f} on an empty one."
+            f"{self.score:.2f}, against {self.image.full_score:.2f} on the whole image and "
+            f"{self.image.blank_score:.2f} on an empty one."
         )
         return f"{who} says {self.given!r} ({self.given_score:.2f}). {shown} {self._end()}"

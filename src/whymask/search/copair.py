@@ -13,10 +13,16 @@ from whymask.errors import WhymaskError
 from whymask.search.limits import Count, NonNegative, Positive, Share
 from whymask.search.objective import SUFFICIENCY, Objective
 from whymask.search.protocol import Ask, Initialiser, Problem, Selection
+from whymask.search.stage import stage
 
 ROUNDING = 1e-9  # areas are sums of shares: do not let their rounding decide the cap
 
 
+@stage(
+    "mask",
+    "the best coarse group or pair of groups of regions",
+    cost=lambda n, p: 107,  # 16 groups and 91 pairs of 14 of them, at n = 61 ... 68
+)
 def copair(
     problem: Problem,
     *,

@@ -9,8 +9,10 @@ from whymask.errors import WhymaskError
 from whymask.search.limits import Count
 from whymask.search.objective import SUFFICIENCY, Objective
 from whymask.search.protocol import Ask, Initialiser, Problem, Selection, check_k
+from whymask.search.stage import stage
 
 
+@stage("mask", "the best of a few compact masks of k regions, spread over the image", cost=lambda n, p: p["centres"])
 def discs(
     problem: Problem, *, k: Count = 8, centres: Count = 24, init_objective: Objective | str | float = SUFFICIENCY
 ) -> Initialiser:

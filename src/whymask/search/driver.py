@@ -6,7 +6,7 @@ It owns everything that is not the algorithm: the cache, the ledger, the budget,
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, TypeAlias
@@ -17,8 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from whymask.arrays import Bools, Floats, Rows, real_numbers
 from whymask.errors import WhymaskError, whole
 from whymask.search.objective import Ledger, Oracle, Query, Responses, pack
-from whymask.search.protocol import Ask, Problem, Ranking, Selection, mask_of
-from whymask.search.recipes import Recipe
+from whymask.search.protocol import Algorithm, Ask, Problem, Ranking, Selection, mask_of
 
 ROUNDING = 1e-6  # a sum of probabilities may miss 0 or 1 by this much
 
@@ -39,7 +38,7 @@ RespondMany: TypeAlias = Callable[[Sequence[Piece]], Sequence[ArrayLike]]
 class SearchResult:
     """What a search over a set function found."""
 
-    recipe: Recipe
+    recipe: Algorithm
     order: NDArray[np.int64] | None  # all n regions, most important first, where the method orders
     mask: Bools | None  # (n,) the evidence mask, or the mask of the selection an ordering grew from
     score: float | None  # F(mask) by the initialiser's objective
@@ -90,7 +89,7 @@ class Search:
 
     def __init__(
         self,
-        recipe: Recipe,
+        recipe: Algorithm,
         problem: Problem,
         about: Any = None,
         *,
@@ -241,52 +240,3 @@ def check(responses: ArrayLike, count: int) -> Floats:
     if len(outside):
         raise WhymaskError(f"scores must lie in [0, 1], but the model returned {outside[0]:.9g}.")
     return values.clip(0, 1)
-
-
-def run(
-    recipe: str | Recipe,
-    respond: Respond,
-    n: int,
-    *,
-    seed: int | Sequence[int] = 0,
-    centroids: ArrayLike | None = None,
-    areas: ArrayLike | None = None,
-    params: Mapping[str, Any] | None = None,
-    budget: int | None = None,
-    batch_size: int | None = None,
-    cache: bool = True,
-    progress: Callable[[Progress], None] | None = None,
-) -> SearchResult:
-    """Run a recipe on any set function over n regions.
-
-    Args:
-        recipe: a name such as "trace" or "copair+greedy", or a Recipe.
-        respond: boolean rows (B, n), True = kept, to responses (B,) in [0, 1].
-        n: number of regions.
-        seed: reaches every random choice.
-        centroids: (n, 2) region centres as (x / W, y / H); copair needs them.
-        areas: (n,) shares of the image; equal when not given.
-        params: parameters that differ from the method's defaults (`whymask methods NAME` lists them). Objectives are
-            "sufficiency", "suff_necc" or an Objective.
-        budget: the most distinct masked images to ask for.
-        batch_size: the most images in one call of `respond`.
-        cache: False sends every image each time it is asked for; the result is the same.
-        progress: called after every batch of candidates.
-
-    >>> weights = np.array([0.1, 0.4, 0.2, 0.3])
-    >>> result = run("greedy", lambda rows: rows @ weights, n=4)
-    >>> result.order.tolist(), result.ledger.nominal
-    ([1, 3, 2, 0], 20)
-    """
-    if isinstance(recipe, str):
-        recipe = Recipe(recipe)
-    recipe = Recipe(recipe.name, {**recipe.params, **(params or {})})
-    problem = Problem(
-        n=n,
-        seed=tuple(seed) if isinstance(seed, Sequence) else seed,
-        centroids=None if centroids is None else np.asarray(centroids, dtype=np.float64),
-        areas=None if areas is None else np.asarray(areas, dtype=np.float64),
-    )
-    search = Search(recipe, problem, budget=budget, oracle=Oracle(cache=cache), progress=progress)
-    ((_, result),) = drive([search], lambda pieces: [respond(rows) for _, rows in pieces], batch_size=batch_size)
-    return result

@@ -4,8 +4,14 @@ import numpy as np
 
 from whymask.search.objective import SUFF_NECC, Objective
 from whymask.search.protocol import Ask, Continuation, Problem, Selection, extend, first_guess, ranking
+from whymask.search.stage import stage
 
 
+@stage(
+    "continuation",
+    "places the best region of all that are left, one at a time",
+    cost=lambda n, p: n * (n + 1) - 2 * n * p["placed"],
+)
 def greedy(
     problem: Problem, selection: Selection | None = None, *, objective: Objective | str | float = SUFF_NECC
 ) -> Continuation:

@@ -7,8 +7,14 @@ import numpy as np
 from whymask.search.limits import Count
 from whymask.search.objective import SUFFICIENCY, Objective
 from whymask.search.protocol import Ask, Initialiser, Problem, Selection, check_k, extend, mask_of, ranking
+from whymask.search.stage import stage
 
 
+@stage(
+    "mask",
+    "a mask grown one region at a time: the control at equal cost",
+    cost=lambda n, p: sum(min(n - t, p["candidates"] or n) for t in range(p["k"])),
+)
 def greedy_k(
     problem: Problem,
     *,

@@ -17,8 +17,14 @@ from whymask.search.protocol import (
     mask_of,
     ranking,
 )
+from whymask.search.stage import stage
 
 
+@stage(
+    "continuation",
+    "greedy that scores fewer candidates: the best of the last step, and one side where the other is settled",
+    cost=lambda n, p: n * (n + 1) // 4,
+)
 def lean(
     problem: Problem,
     selection: Selection | None = None,
@@ -39,7 +45,7 @@ def lean(
     """
     n = problem.n
     placed = list(selection.prefix) if selection else []
-    live = [region for region in range(n) if region not in placed]
+    live = _left(placed, n)
     last = first_guess(problem, selection)
     whole = np.ones(n, dtype=bool)
     response = problem.archive.response
@@ -59,5 +65,10 @@ def lean(
         last[looked] = scores
         count = max(1, round(at_once * len(live))) if gone and full else 1
         placed += [looked[i] for i in np.argsort(-scores, kind="stable")[:count]]
-        live = [region for region in live if region not in placed]
+        live = _left(placed, n)
     return Ranking(tuple(placed), selection)
+
+
+def _left(placed: list[int], n: int) -> list[int]:
+    """The regions that are not placed, in ascending order."""
+    return np.flatnonzero(~mask_of(placed, n)).tolist()

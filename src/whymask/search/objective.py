@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from whymask.arrays import Bools, Floats, Rows
 from whymask.errors import WhymaskError, unknown
 
-Stage = Literal["init", "order", "continue", "probe"]
+LedgerStage = Literal["init", "order", "continue", "probe"]
 Side = Literal["suff", "necc"]
-APART: tuple[Stage, ...] = ("probe",)
+APART: tuple[LedgerStage, ...] = ("probe",)
 """Not part of a search: finding the target and the reference scores."""
 
 
@@ -87,9 +87,9 @@ class Ledger:
     counted apart: it is an entry, but in neither sum. (A replay's forwards are told by its Curves.)
     """
 
-    entries: dict[tuple[Stage, Side], tuple[int, int]] = field(default_factory=dict)
+    entries: dict[tuple[LedgerStage, Side], tuple[int, int]] = field(default_factory=dict)
 
-    def add(self, stage: Stage, side: Side, nominal: int, mec: int) -> None:
+    def add(self, stage: LedgerStage, side: Side, nominal: int, mec: int) -> None:
         """Count `nominal` forwards, `mec` of them for images not asked for before."""
         before = self.entries.get((stage, side), (0, 0))
         self.entries[stage, side] = (before[0] + nominal, before[1] + mec)
@@ -104,7 +104,7 @@ class Ledger:
         """Distinct masked images."""
         return sum(mec for (stage, _), (_, mec) in self.entries.items() if stage not in APART)
 
-    def stage(self, stage: Stage) -> tuple[int, int]:
+    def stage(self, stage: LedgerStage) -> tuple[int, int]:
         """(nominal, mec) of one stage."""
         rows = [counts for (which, _), counts in self.entries.items() if which == stage]
         return sum(nominal for nominal, _ in rows), sum(mec for _, mec in rows)
@@ -139,7 +139,7 @@ class Query:
     """One batch of candidate sets on its way to the model."""
 
     objective: Objective
-    stage: Stage
+    stage: LedgerStage
     keys: list[bytes]  # packed bits of every image F needs, all of one side, then all of the next
     fresh: tuple[int, ...]  # by side, how many of them this search asks for the first time
     send: Rows  # (m, ...) images that need a forward
@@ -256,7 +256,7 @@ class Oracle:
         self.archive = Archive()
         self.ledger = Ledger()
 
-    def open(self, rows: Rows, objective: Objective, stage: Stage) -> Query:
+    def open(self, rows: Rows, objective: Objective, stage: LedgerStage) -> Query:
         """Work out what F of `rows` (B, ...) still needs."""
         images = objective.images(rows).reshape(-1, *rows.shape[1:])
         keys = pack(images)

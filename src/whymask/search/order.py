@@ -9,10 +9,12 @@ from whymask.arrays import Floats
 from whymask.search.limits import NonNegative, Proportion
 from whymask.search.objective import SUFFICIENCY, Objective
 from whymask.search.protocol import Ask, Continuation, Initialiser, Problem, Selection, completed, extend
+from whymask.search.stage import stage
 
 Prefixes = Generator[Ask, Floats, tuple[list[int], list[float]]]
 
 
+@stage("order", "its regions ordered inside", cost=lambda n, p: p["k"] * (p["k"] + 1) // 2, name="order")
 def order_inside(
     problem: Problem,
     selection: Selection,
@@ -73,6 +75,11 @@ def _by_singles(problem: Problem, selection: Selection, objective: Objective, go
     return order, scores
 
 
+@stage(
+    "continuation",
+    "the trace mask in its internal order, then all other regions by the logits trace learned",
+    cost=lambda n, p: 0,
+)
 def rank_by_logits(problem: Problem, selection: Selection) -> Continuation:
     """The cheapest continuation: the selection, then the leftovers by what it learned; no forwards."""
     yield from ()

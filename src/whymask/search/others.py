@@ -10,9 +10,15 @@ from whymask.search.discs import compact_masks
 from whymask.search.limits import Count, NonNegative, Rest
 from whymask.search.objective import SUFFICIENCY, Objective
 from whymask.search.protocol import Ask, Initialiser, Problem, Selection, held
+from whymask.search.stage import stage
 from whymask.search.swap import exchange
 
 
+@stage(
+    "alternatives",
+    "and further masks that share at most half of their regions",
+    cost=lambda n, p: n + p["alternatives"] * p["other_tries"],
+)
 def others(
     problem: Problem,
     selection: Selection,

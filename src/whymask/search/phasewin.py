@@ -17,10 +17,16 @@ from whymask.arrays import Floats
 from whymask.search.limits import Count, Fraction, NonNegative, Positive, Proportion, Weight
 from whymask.search.objective import SUFF_NECC, Objective
 from whymask.search.protocol import Ask, Continuation, Problem, Selection, extend, first_guess, ranking
+from whymask.search.stage import stage
 
 TINY = 1e-12
 
 
+@stage(
+    "continuation",
+    "places regions from a window of the best, screening all only now and then",
+    cost=lambda n, p: n * (n + 1) // 3,
+)
 def phasewin(
     problem: Problem,
     selection: Selection | None = None,

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from whymask.arrays import Bools, Floats, Rows
 from whymask.errors import WhymaskError, whole
-from whymask.search.objective import Archive, Objective, Stage
+from whymask.search.objective import Archive, LedgerStage, Objective
 
 if TYPE_CHECKING:
     from whymask.models.differentiable import Differentiable
@@ -97,15 +97,27 @@ class Ask:
 
     rows: Rows  # kept sets (B, n), or pixel masks (B, H, W)
     objective: Objective
-    stage: Stage
+    stage: LedgerStage
     best: Selection | Ranking
     divisible: bool = False  # whether a budget may pay for the first few rows alone, whose scores are sent then
 
 
 Initialiser: TypeAlias = Generator[Ask, Floats, Selection]
 Continuation: TypeAlias = Generator[Ask, Floats, Ranking]
-StageFunction: TypeAlias = Callable[..., Generator[Ask, Floats, Selection | Ranking]]
-"""Starts a stage of a recipe: problem, what the stage before it found, parameters."""
+
+
+class Algorithm(Protocol):
+    """What the driver runs."""
+
+    @property
+    def name(self) -> str:
+        """What results are labelled with."""
+
+    def search(self, problem: Problem) -> Generator[Ask, Floats, Selection | Ranking]:
+        """Start a search."""
+
+    def settle(self, found: Selection | Ranking) -> Selection | Ranking:
+        """What to return from a search that was stopped with this as its best."""
 
 
 def mask_of(regions: Sequence[int], n: int) -> Bools:

@@ -5,8 +5,10 @@ import numpy as np
 from whymask.search.limits import Count
 from whymask.search.objective import SUFFICIENCY, Objective
 from whymask.search.protocol import Ask, Initialiser, Problem, Selection, check_k
+from whymask.search.stage import stage
 
 
+@stage("mask", "k regions drawn blindly: the control", cost=lambda n, p: p["draws"])
 def random_k(
     problem: Problem, *, k: Count = 8, draws: Count = 1, init_objective: Objective | str | float = SUFFICIENCY
 ) -> Initialiser:

@@ -12,6 +12,7 @@ from whymask.search.discs import compact_masks, discs
 from whymask.search.limits import Count, NonNegative, Proportion
 from whymask.search.objective import SUFFICIENCY
 from whymask.search.protocol import Ask, Initialiser, Problem, Ranking, Selection, extend, held
+from whymask.search.stage import stage
 from whymask.search.surrogate import Surrogate
 from whymask.search.swap import exchange
 
@@ -20,6 +21,9 @@ ADDED = 12  # regions tried when a mask must grow
 REFINED = 24  # exchanges tried at each further size
 
 
+@stage(
+    "mask", "the fewest regions that keep 90 % of the whole image's score", cost=lambda n, p: p["tries"] + 25 + 8 * 36
+)
 def smallest(
     problem: Problem,
     *,

@@ -10,6 +10,7 @@ from whymask.arrays import Bools, Floats
 from whymask.search.limits import Count, NonNegative
 from whymask.search.objective import SUFFICIENCY, Objective
 from whymask.search.protocol import Ask, Initialiser, Problem, Selection
+from whymask.search.stage import stage
 from whymask.search.surrogate import Surrogate
 
 LARGEST = 3  # regions exchanged at once at first; one fewer with every PATIENCE sets that are known
@@ -17,6 +18,7 @@ PATIENCE = 150
 SPREAD = 0.5  # of the surrogate's uncertainty, when exchanges are drawn from it
 
 
+@stage("refinement", "made better by exchanging regions", cost=lambda n, p: p["tries"])
 def swap(
     problem: Problem,
     selection: Selection,

@@ -11,8 +11,12 @@ from whymask.arrays import Bools, Floats
 from whymask.search.limits import Count, In, Positive, Proportion, Share
 from whymask.search.objective import SUFFICIENCY, Objective
 from whymask.search.protocol import Ask, Initialiser, Problem, Selection, check_k
+from whymask.search.stage import stage
 
 
+@stage(
+    "mask", "cross-entropy search for the best mask of exactly k regions", cost=lambda n, p: p["rounds"] * p["samples"]
+)
 def trace(
     problem: Problem,
     *,

@@ -30,7 +30,7 @@ def serve(
     Args:
         models: what a client may choose from; each is loaded when it is first asked for.
         folder: where results are kept.
-        abilities: by model, what it can besides being run forward (see `Entry.can`); the page offers methods by it.
+        abilities: by model, what it can besides being run forward (see `Family.can`); the page offers methods by it.
         host: the address to listen on; by default only this machine can connect. Where others can, every request must
             bring a random token, which is in the address that `ready` gets.
         port: the port; 0 takes a free one.

@@ -14,11 +14,11 @@ from fastapi.responses import JSONResponse, Response
 
 from whymask.errors import WhymaskError
 from whymask.images.masking import FILLS
+from whymask.methods import METHOD, methods
 from whymask.models.base import Model
 from whymask.models.registry import Ability
 from whymask.results.mask import EvidenceMask
 from whymask.results.ordering import Ordering
-from whymask.search.recipes import METHOD, METHODS
 from whymask.serve.guard import Guard, RequestError
 from whymask.serve.history import History
 from whymask.serve.jobs import Job, Jobs, QueueFullError
@@ -96,7 +96,7 @@ def page_options(models: Collection[str], abilities: Mapping[str, Collection[str
     def can(model: str) -> set[str]:
         return set(abilities.get(model, EVERYTHING))
 
-    methods = [
+    listed = [
         {
             "name": method.name,
             "returns": method.returns,
@@ -104,12 +104,12 @@ def page_options(models: Collection[str], abilities: Mapping[str, Collection[str
             "k": "k" in method.parameters,
             "models": [name for name in models if method.abilities <= can(name)],
         }
-        for method in METHODS.values()
+        for method in methods()
     ]
     return {
         "models": list(models),
         "asked": [name for name in models if "question" in can(name)],  # those that answer questions
-        "methods": methods,
+        "methods": listed,
         "method": METHOD,
         "fills": FILLS,
         "max_bytes": MAX_BYTES,

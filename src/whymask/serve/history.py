@@ -13,7 +13,6 @@ from typing import Any
 from whymask.results.base import Explanation
 from whymask.results.mask import EvidenceMask
 from whymask.results.ordering import Ordering
-from whymask.results.storage import write
 from whymask.utils.files import writable
 from whymask.utils.text import all_displayed
 from whymask.views.document import thumbnail
@@ -41,7 +40,7 @@ class History:
 
     def save(self, name: str, result: EvidenceMask | Ordering) -> None:
         """Keep a result in a file that only this user can read."""
-        write(result, self.folder / f"{name}.npz", mode=0o600)
+        result.save(self.folder / f"{name}.npz", mode=0o600)
 
     def load(self, name: str) -> EvidenceMask | Ordering | None:
         """The result of an id, where there is one."""
@@ -84,7 +83,7 @@ class History:
             assert result is not None
             settings = {setting: result.provenance.get(setting) for setting in ("method", "model", "question")}
             shown = all_displayed({"id": name, "label": result.target.label, **settings})
-            return {**shown, "thumbnail": thumbnail(result.scene.photo)}
+            return {**shown, "thumbnail": thumbnail(result.image.photo)}
         except Exception as error:  # whatever is in the file, the other results are shown
             log.warning("%s.npz is not shown: %s", name, type(error).__name__)
             return None

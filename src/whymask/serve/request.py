@@ -12,7 +12,7 @@ from whymask.errors import WhymaskError, unknown
 from whymask.explainer.explainer import Settings
 from whymask.images.imaging import load_image
 from whymask.images.masking import FILLS
-from whymask.search.recipes import METHOD, METHODS, Recipe
+from whymask.methods import METHOD, Recipe
 
 MAX_BYTES = 10_000_000
 MAX_PIXELS = 25_000_000
@@ -40,7 +40,7 @@ class Request:
             if len(value) > 1000:
                 raise WhymaskError(f"{name} is longer than 1000 characters.")
         given = {name: value.strip() for name, value in given.items() if value.strip()}
-        method = _one_of("method", given.get("method", METHOD), METHODS)
+        method = Recipe(given.get("method", METHOD)).name
         regions, count = _regions(given.get("regions", "slico:64"))
         return cls(
             model=_one_of("model", given.get("model", next(iter(models))), models),

@@ -1,4 +1,4 @@
-"""What the viewer in the browser is given: one JSON document for one or more explanations."""
+"""The JSON document that the viewer in the browser shows: one or more explanations with their pixels."""
 
 from __future__ import annotations
 
@@ -13,21 +13,20 @@ from PIL import Image
 
 from whymask.images.imaging import Box, Canvas
 from whymask.images.partition import Partition
-from whymask.results.mask import EvidenceMask
-from whymask.results.ordering import Ordering
+from whymask.results import Explanation, Ordering
 from whymask.utils.text import all_displayed
 
 
-def document(explanations: Sequence[EvidenceMask | Ordering], names: Sequence[str]) -> dict[str, Any]:
-    """Explanations with their names; explanations of one image on one partition share its pixels."""
+def document(explanations: Sequence[Explanation], names: Sequence[str]) -> dict[str, Any]:
+    """Explanations and their names; explanations of the same image and regions share their pixels."""
     pictures: dict[str, dict[str, Any]] = {}
     entries = []
     for name, explanation in zip(names, explanations, strict=True):
-        scene = explanation.scene
-        parts = (scene.photo.tobytes(), scene.canvas.tobytes(), scene.fill.tobytes(), scene.partition.labels.tobytes())
+        image = explanation.image
+        parts = (image.photo.tobytes(), image.canvas.tobytes(), image.fill.tobytes(), image.partition.labels.tobytes())
         key = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:12]
         if key not in pictures:
-            pictures[key] = picture(scene.photo, scene.canvas, scene.fill, scene.box, scene.partition)
+            pictures[key] = picture(image.photo, image.canvas, image.fill, image.box, image.partition)
         entry = {"name": name, "picture": key, "remarks": explanation.remarks, **explanation.as_dict()}
         if isinstance(explanation, Ordering):
             entry["prefix"] = explanation.prefix
@@ -36,7 +35,7 @@ def document(explanations: Sequence[EvidenceMask | Ordering], names: Sequence[st
 
 
 def picture(photo: Canvas, canvas: Canvas, fill: Canvas, box: Box, partition: Partition) -> dict[str, Any]:
-    """The pixels a viewer needs to compose any masked image by itself."""
+    """The pixels and regions, from which a viewer can compose every masked image."""
     height, width = partition.labels.shape
     return {
         "photo": _data_uri(photo, "JPEG", quality=88),

@@ -1,4 +1,4 @@
-"""A report: one HTML file that needs nothing else, with the same viewer as the served page."""
+"""A report: one self-contained HTML file with the same viewer as the served page."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from html import escape
 from importlib.resources import files
 from string import Template
 
-from whymask.results.mask import EvidenceMask
-from whymask.results.ordering import Ordering
+from whymask.results import Explanation
 from whymask.utils.text import displayed
 from whymask.views.document import document
 
 STATIC = files("whymask.views") / "static"
-VIEWER = ("scene.js", "curves.js", "parts.js", "viewer.js")
+VIEWER = ("image.js", "curves.js", "parts.js", "viewer.js")
 """The viewer's scripts, in the order they are loaded."""
 
 PAGE = Template("""\
@@ -42,8 +41,8 @@ VIEW = Template("""\
 <script>$script</script>""")
 
 
-def report(explanations: Sequence[EvidenceMask | Ordering], names: Sequence[str]) -> str:
-    """The explanations, a tab each, as one HTML page that fetches nothing (its own policy forbids it)."""
+def report(explanations: Sequence[Explanation], names: Sequence[str]) -> str:
+    """The explanations, one tab each, as one HTML page; its content security policy forbids every request."""
     boot = (
         "whymask.mount(document.getElementById('viewer'), JSON.parse(document.getElementById('document').textContent));"
     )
@@ -56,7 +55,7 @@ def report(explanations: Sequence[EvidenceMask | Ordering], names: Sequence[str]
 
 
 def page(title: str, style: str, body: str, script: str = "") -> str:
-    """A whole page; its policy allows this style and, where there is one, this script of its body, and nothing else."""
+    """A page whose content security policy allows this style, the given script of its body, and nothing else."""
     policy = f"style-src {_digest(style)}" + (f"; script-src {_digest(script)}" if script else "")
     return PAGE.substitute(title=escape(title), policy=policy, style=style, body=body)
 

@@ -143,7 +143,7 @@ async function follow(id, turn) {
   for (const name of ["live-photo", "live-only"]) at(name).width = at(name).height = 0;
   at("live-title").focus({ preventScroll: true });
   at("cancel").onclick = () => api(`/api/jobs/${id}`, { method: "DELETE" }).catch((error) => complain(error.message));
-  const live = { turn, quarter: -1, scene: null, lost: false };
+  const live = { turn, quarter: -1, image: null, lost: false };
   while (turn === page.turn) {
     const { hidden } = document;
     try {
@@ -173,8 +173,8 @@ async function update(id, job, live) {
     at("spoken").textContent = `${at("live-title").textContent}. ${at("numbers").textContent}`;
   }
   if (!job.picture) return;
-  live.scene ??= await whymask.Scene.load(await api(`/api/jobs/${id}/picture`));
-  if (live.turn === page.turn) draw(live.scene, job);
+  live.image ??= await whymask.ExplainedImage.load(await api(`/api/jobs/${id}/picture`));
+  if (live.turn === page.turn) draw(live.image, job);
 }
 
 function tell(job, share) {
@@ -191,14 +191,14 @@ function tell(job, share) {
 }
 
 /** The best regions so far. */
-function draw(scene, job) {
-  const shapes = [scene.photo.naturalWidth / scene.photo.naturalHeight, scene.width / scene.height];
+function draw(image, job) {
+  const shapes = [image.photo.naturalWidth / image.photo.naturalHeight, image.width / image.height];
   const stage = document.querySelector(".live-stage");
   stage.style.gridTemplateColumns = shapes.map((shape) => `minmax(0, ${shape}fr)`).join(" ");
-  const kept = new Uint8Array(scene.n);
+  const kept = new Uint8Array(image.n);
   for (const region of job.regions) kept[region] = 1;
-  scene.paint(at("live-photo"), kept, { show: { mask: true, outline: true } });
-  scene.compose(at("live-only"), kept);
+  image.paint(at("live-photo"), kept, { show: { mask: true, outline: true } });
+  image.compose(at("live-only"), kept);
 }
 
 // A result

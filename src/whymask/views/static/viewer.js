@@ -3,16 +3,16 @@
 
 /** Show a document: a tab for every explanation. `extra(entry)` may add an element below the heading. */
 whymask.mount = function mount(root, doc, { extra = () => null } = {}) {
-  const scenes = {};
-  for (const [key, picture] of Object.entries(doc.pictures)) scenes[key] = whymask.Scene.load(picture);
+  const images = {};
+  for (const [key, picture] of Object.entries(doc.pictures)) images[key] = whymask.ExplainedImage.load(picture);
   const panel = whymask.el("div", { class: "wm-view", id: "wm-panel" });
   let wanted = 0;
   const show = async (number) => {
     wanted = number;
     const entry = doc.explanations[number];
-    const scene = await scenes[entry.picture];
+    const image = await images[entry.picture];
     if (wanted !== number) return; // another tab was chosen meanwhile
-    const view = new whymask.View(entry, scene, extra(entry));
+    const view = new whymask.View(entry, image, extra(entry));
     panel.replaceChildren(...view.children);
     view.start();
     root.dataset.ready = number;
@@ -61,9 +61,9 @@ whymask.tabs = function tabs(explanations, show) {
 };
 
 whymask.View = class View {
-  /** One explanation on its scene. */
-  constructor(entry, scene, extra) {
-    Object.assign(this, { entry, scene, focus: -1, timer: null });
+  /** One explanation on its image. */
+  constructor(entry, image, extra) {
+    Object.assign(this, { entry, image, focus: -1, timer: null });
     this.ordered = entry.kind === "ordering";
     this.masks = this.ordered ? [] : [entry, ...entry.alternatives];
     this.curves = entry.curves ?? null;
@@ -87,17 +87,17 @@ whymask.View = class View {
 
   /** Keep the first t regions. */
   step(t) {
-    const { entry, scene, order } = this;
-    const n = this.ordered ? order.length : scene.n;
+    const { entry, image, order } = this;
+    const n = this.ordered ? order.length : image.n;
     this.t = Math.min(Math.max(t, 0), order.length);
-    const kept = new Uint8Array(scene.n);
+    const kept = new Uint8Array(image.n);
     for (const region of order.slice(0, this.t)) kept[region] = 1;
     this.kept = kept;
-    scene.compose(this.only.canvas, kept);
-    scene.compose(this.rest.canvas, kept.map((flag) => 1 - flag));
+    image.compose(this.only.canvas, kept);
+    image.compose(this.rest.canvas, kept.map((flag) => 1 - flag));
     this.#paint();
     const [score, removed] = this.scores(this.t);
-    const area = scene.area(kept);
+    const area = image.area(kept);
     const { percent, two } = whymask;
     const [these, them] = this.t === 1 ? ["this one", "it"] : [`these ${this.t}`, "them"];
     this.only.tell(`Only ${these}`, `${percent(area)} of the area`, score, entry.full_score);
@@ -132,7 +132,7 @@ whymask.View = class View {
     else if (this.masks.length > 1) words.push(this.holding(region).map((i) => `in mask ${i}`).join(", ") || "in no mask");
     else if (t === undefined) words.push("not in the mask");
     else words.push(entry.ordered ? `rank ${t + 1} in the mask` : "in the mask");
-    words.push(`${percent(this.scene.areas[region])} of the area`);
+    words.push(`${percent(this.image.areas[region])} of the area`);
     if (curves) words.push(`entering ${signed(this.gain(t)[0])}, leaving ${signed(this.gain(t)[1])}`);
     return words.join(" \u00b7 ");
   }
@@ -149,9 +149,9 @@ whymask.View = class View {
   }
 
   #paint() {
-    const heat = new Float64Array(this.scene.n);
+    const heat = new Float64Array(this.image.n);
     this.order.forEach((region, t) => (heat[region] = 1 - t / this.order.length));
-    this.scene.paint(this.photo, this.kept, { show: this.show, heat, focus: this.focus });
+    this.image.paint(this.photo, this.kept, { show: this.show, heat, focus: this.focus });
   }
 
   #build(extra) {
@@ -186,7 +186,7 @@ whymask.View = class View {
   /** The photo and what the model saw, side by side at one height where there is room. */
   #stage() {
     const { el } = whymask;
-    const { photo, width, height } = this.scene;
+    const { photo, width, height } = this.image;
     const label = "The photo and its evidence";
     const stage = el("div", { class: "wm-stage" },
       el("section", { class: "wm-photo", "aria-label": label }, this.photo, this.#toggles(), this.readout),
@@ -205,7 +205,7 @@ whymask.View = class View {
   #claim() {
     const { entry, chosen } = this;
     const { two, percent, quoted, words } = whymask;
-    const area = percent(this.order.slice(0, this.t).reduce((sum, region) => sum + this.scene.areas[region], 0));
+    const area = percent(this.order.slice(0, this.t).reduce((sum, region) => sum + this.image.areas[region], 0));
     const [score] = this.scores(this.t);
     const some = `${this.t} of ${entry.n} regions`;
     const sentences = [this.#answer()];
@@ -217,8 +217,8 @@ whymask.View = class View {
     } else if (score === null) sentences.push([`All ${entry.n} regions, most important first.`]);
     else {
       const first = this.t === 1 ? `The first of ${entry.n} regions` : `The first ${some}`;
-      const keep = this.t === 1 ? "keeps" : "keep";
-      sentences.push([`${this.ordered ? first : some}, ${area} of what it sees, ${keep} ${two(score)}.`]);
+      const verb = this.t === 1 ? "scores" : "score";
+      sentences.push([`${this.ordered ? first : some}, ${area} of what it sees, ${verb} ${two(score)} alone.`]);
     }
     const remarks = chosen === 0 ? entry.remarks.map((remark) => [whymask.isolated(remark)]) : [];
     return [...sentences, ...remarks].flatMap((sentence, i) => [i ? " " : "", ...sentence]);
@@ -245,7 +245,7 @@ whymask.View = class View {
 
   #hover(event) {
     const box = this.photo.getBoundingClientRect();
-    this.#look(this.scene.regionAt((event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height));
+    this.#look(this.image.regionAt((event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height));
   }
 
   #look(region) {

@@ -1,0 +1,133 @@
+"""Recipes as the paper writes them: "trace", "greedy", "copair+phasewin", "trace-seed"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from whymask.arrays import Floats
+from whymask.errors import unknown
+from whymask.methods.grammar import Method, parse
+from whymask.search.driver import Progress, Respond, Search, SearchResult, drive
+from whymask.search.limits import check
+from whymask.search.objective import OBJECTIVES, Objective, Oracle
+from whymask.search.protocol import Ask, Problem, Ranking, Selection, completed
+
+METHOD = "discs+swap"  # the default, because of docs/results/masks.md
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A method and the parameters that differ from its defaults.
+
+    >>> Recipe("trace+greedy", {"k": 4, "gamma": 0.9}).method.returns
+    'ordering'
+    """
+
+    name: str
+    params: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", str(self.name).strip().lower())  # "TRACE+Greedy" is welcome too
+        object.__setattr__(self, "params", dict(self.params))
+        method = self.method
+        for param, value in self.params.items():
+            if param not in method.parameters:
+                raise unknown(f"parameter of {self.name}", param, method.parameters)
+            for stage in method.stages:
+                if param in stage.parameters:
+                    check(param, value, stage.types[param])
+
+    @property
+    def method(self) -> Method:
+        """The method of this name."""
+        return parse(self.name)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Every parameter's value as JSON has it; an objective by its name, or by its alpha."""
+        values = self.method.parameters | dict(self.params)
+        return {name: _plain(value) for name, value in values.items()}
+
+    def estimate(self, n: int) -> int:
+        """About how many forwards this takes on n regions; PhaseWin's number depends on the function it searches."""
+        method = self.method
+        values = method.parameters | dict(self.params)
+        values["k"] = int(values.get("k") or 8)
+        values["placed"] = values["k"] // 2 if len(method.stages) > 1 else 0  # about half a mask is kept
+        return sum(int(stage.cost(n, values)) for stage in method.stages)
+
+    def search(self, problem: Problem) -> Generator[Ask, Floats, Selection | Ranking]:
+        """The stages one after the other, each given what the one before it found (Eq. 3)."""
+        method = self.method
+        values = method.parameters | dict(self.params)
+        found: tuple[Selection | Ranking, ...] = ()
+        for stage in method.stages:
+            params = {name: values[name] for name in stage.parameters}  # a shared name has one value for all
+            found = ((yield from stage(problem, *found, **params)),)
+        return found[0]
+
+    def settle(self, found: Selection | Ranking) -> Selection | Ranking:
+        """What this method promises to return, also from a search that was stopped while it had only a mask."""
+        if self.method.returns == "mask" or isinstance(found, Ranking):
+            return found
+        return completed(found)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Objective):
+        return str(value) if str(value) in OBJECTIVES else value.alpha
+    return value
+
+
+def run(
+    recipe: str | Recipe,
+    respond: Respond,
+    n: int,
+    *,
+    seed: int | Sequence[int] = 0,
+    centroids: ArrayLike | None = None,
+    areas: ArrayLike | None = None,
+    params: Mapping[str, Any] | None = None,
+    budget: int | None = None,
+    batch_size: int | None = None,
+    cache: bool = True,
+    progress: Callable[[Progress], None] | None = None,
+) -> SearchResult:
+    """Run a recipe on any set function over n regions.
+
+    Args:
+        recipe: a name such as "trace" or "copair+greedy", or a Recipe.
+        respond: boolean rows (B, n), True = kept, to responses (B,) in [0, 1].
+        n: number of regions.
+        seed: reaches every random choice.
+        centroids: (n, 2) region centres as (x / W, y / H); copair needs them.
+        areas: (n,) shares of the image; equal when not given.
+        params: parameters that differ from the method's defaults (`whymask methods NAME` lists them). Objectives are
+            "sufficiency", "suff_necc" or an Objective.
+        budget: the most distinct masked images to ask for.
+        batch_size: the most images in one call of `respond`.
+        cache: False sends every image each time it is asked for; the result is the same.
+        progress: called after every batch of candidates.
+
+    >>> weights = np.array([0.1, 0.4, 0.2, 0.3])
+    >>> result = run("greedy", lambda rows: rows @ weights, n=4)
+    >>> result.order.tolist(), result.ledger.nominal
+    ([1, 3, 2, 0], 20)
+    """
+    if isinstance(recipe, str):
+        recipe = Recipe(recipe)
+    recipe = Recipe(recipe.name, {**recipe.params, **(params or {})})
+    problem = Problem(
+        n=n,
+        seed=tuple(seed) if isinstance(seed, Sequence) else seed,
+        centroids=None if centroids is None else np.asarray(centroids, dtype=np.float64),
+        areas=None if areas is None else np.asarray(areas, dtype=np.float64),
+    )
+    search = Search(recipe, problem, budget=budget, oracle=Oracle(cache=cache), progress=progress)
+    ((_, result),) = drive([search], lambda parts: [respond(rows) for _, rows in parts], batch_size=batch_size)
+    return result

@@ -1,0 +1,122 @@
+"""Published tables are what the published records say."""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import whymask
+from whymask.bench import worker
+from whymask.bench.config import MethodSpec, ModelSpec, SplitSpec, config
+from whymask.bench.runner import run
+
+from bench.test_measurement import shade, wrong
+
+RESULTS = Path(__file__).parents[2] / "results"
+
+
+@pytest.fixture(scope="module")
+def pages():
+    sys.path.insert(0, str(RESULTS))
+    import pages
+
+    yield pages
+    sys.path.remove(str(RESULTS))
+    del sys.modules["pages"]
+
+
+@pytest.fixture(scope="module")
+def packed(pages, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    pages.unpack(folder)
+    return folder
+
+
+def test_every_page_is_what_the_records_say(pages, packed):
+    known = {str(file.relative_to(pages.PAGES_OF).with_suffix("")) for file in pages.PAGES_OF.rglob("*.md")}
+    assert known - {"README"} <= pages.PAGES.keys()
+    compared = 0
+    for name, page in pages.PAGES.items():
+        if all((packed / folder).is_dir() for folder in page.runs):
+            assert (pages.PAGES_OF / f"{name}.md").read_text() == pages.markdown(page, packed), name
+            compared += 1
+    assert compared >= 9
+    missing = sorted(
+        {folder for page in pages.PAGES.values() for folder in page.runs if not (packed / folder).is_dir()}
+    )
+    if missing:
+        pytest.skip(f"there are no records yet of {', '.join(missing)}")
+
+
+def test_packing_keeps_every_record(pages, packed, tmp_path):
+    runs = [packed / name for name in ("scenes", "coco")]
+    pages.pack(tmp_path / "one.tar.gz", runs)
+    pages.pack(tmp_path / "two.tar.gz", runs[::-1])
+    one, two = ((tmp_path / name).read_bytes() for name in ("one.tar.gz", "two.tar.gz"))
+    assert one[20:] == two[20:]  # behind the header, which names the file
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(SystemExit, match=r"there are no records in .*empty"):
+        pages.pack(tmp_path / "three.tar.gz", [*runs, tmp_path / "empty"])
+    assert not (tmp_path / "three.tar.gz").exists()
+
+
+def test_published_rows_keep_their_hash(packed, monkeypatch):
+    """What configurations have learned since is in no row that does not use it."""
+    files = sorted(packed.glob("*/rows/*.json"))
+    assert len(files) > 200
+    for file in files[::5]:
+        stored = json.loads(file.read_text())
+        settings = stored["settings"]
+        monkeypatch.setattr(worker, "versions", lambda known=settings["versions"]: known)
+        model = settings["model"]
+        fake = type("Fake", (), {"settings": {}, "fingerprint": model["fingerprint"]})()
+        options = {name: value for name, value in model.items() if name not in ("id", "fingerprint")}
+        spec = ModelSpec(model["id"], stored["model"], options)
+        given = {name: settings[name] for name in ("regions", "fill", "resize")}
+        given |= {name: settings[name] for name in ("budget", "batch_size") if settings[name] is not None}
+        made = config({"models": ["x"], "methods": ["greedy"], "splits": {"x": {"manifest": "x"}}, **given})
+        split = SplitSpec(stored["split"], "ins")
+        method = MethodSpec(settings["method"], stored["method"], settings["parameters"])
+        made = replace(made, models=(spec,), splits=(split,), methods=(method,))
+        one = worker.Worker(made, spec, lambda _, fake=fake: fake)
+        assert one._row(split, method, method.recipe).hash == file.stem
+
+
+def test_new_settings_make_other_rows(tmp_path):
+    """Where they are used."""
+    model = whymask.wrap(shade, labels=["dark", "bright"])
+    trace = {"method": "trace", "params": {"k": 2}}
+    hashes = set()
+    for changes in (
+        {"methods": [trace]},
+        {"methods": [trace], "fills": ["blur"]},
+        {"methods": [{**trace, "budgets": [5]}]},
+        {"methods": [{**trace, "target": "given"}]},
+    ):
+        made = config(wrong(tmp_path, **changes))
+        one = worker.Worker(made, made.models[0], lambda _: model)
+        hashes.add(one._row(made.splits[0], made.methods[0], made.methods[0].recipe).hash)
+    assert len(hashes) == 4
+
+
+def test_a_page_with_controls_pairs_and_fills(pages, tmp_path):
+    model = whymask.wrap(shade, labels=["dark", "bright"])
+    methods = [
+        {"method": "trace", "params": {"k": 2}, "budgets": [20], "seeds": [0, 1]},
+        {"name": "control: blank", "method": "blank"},
+        {"name": "control: given", "method": "trace", "params": {"k": 2}, "target": "given"},
+    ]
+    run(config(wrong(tmp_path, methods=methods, fills=["blur"])), load=lambda spec: model, quiet=True)
+    page = pages.Page(
+        "A page", ("run",), against="trace", controls=("control: blank", "control: given"),
+        pairs=(("trace", "control: blank", "score@20", "score"), ("trace", "greedy", "score")),
+    )  # fmt: skip
+    text = pages.markdown(page, tmp_path)
+    assert text.startswith("# A page\n\n`whymask bench run configs/small/run.toml`. On one H200")
+    assert "- **shade, repair.** Repair Rate: blank" in text
+    assert "| Score@20 | Score | Score, blur | Area | **Repair Rate** |" in text
+    (pair,) = [line for line in text.splitlines() if line.startswith("| shade | repair |")]
+    assert "| Score@20: trace - control: blank (Score) | " in pair
+    assert "standard deviation over seeds" in text

@@ -1,0 +1,125 @@
+"""The linear model behind swap, smallest and others: its posterior written out, and what it is good for."""
+
+import numpy as np
+import pytest
+
+from whymask.search import Problem
+from whymask.search.objective import SUFF_NECC, SUFFICIENCY
+from whymask.search.surrogate import Surrogate
+
+from search.functions import grid_centroids
+
+N = 16
+GRID = grid_centroids(4, 4)
+
+
+class Unit:
+    """A generator whose normal numbers are the unit vectors: draws are then a root of the covariance."""
+
+    def standard_normal(self, shape):
+        assert shape == (N, N)
+        return np.eye(N)
+
+
+def posterior(rows, scores, around, centroids=None, logarithmic=True):
+    """Mean (n,) and covariance (n, n) of the weights, by the kernel form of Bayesian linear regression.
+
+    The weights have variance 1; of each, nine tenths are shared with the neighbours within about 0.15 of the image. A
+    set that is e exchanges away counts 0.05 + 0.95 exp(-e / 3) times. Scores are scaled to a variance of 1; the noise
+    has 0.2. (A millionth is added to the prior so that it can be inverted.)
+    """
+    n = rows.shape[1]
+    prior = np.eye(n)
+    if centroids is not None:
+        gap = np.linalg.norm(centroids[:, None] - centroids[None], axis=2)
+        prior = 0.1 * np.eye(n) + 0.9 * np.exp(-0.5 * (gap / 0.15) ** 2)
+    prior = prior + 1e-6 * np.eye(n)
+    counts = 0.05 + 0.95 * np.exp(-(rows != around).sum(axis=1) / 2 / 3)
+    values = np.log(scores + 0.001) if logarithmic else scores
+    x = rows - np.average(rows, axis=0, weights=counts)
+    y = values - np.average(values, weights=counts)
+    y = y / max(0.001, np.sqrt(np.average(y**2, weights=counts)))
+    gain = prior @ x.T @ np.linalg.inv(x @ prior @ x.T + np.diag(0.2 / counts))
+    return gain @ y, prior - gain @ x @ prior
+
+
+def some_sets(count=40, k=5, seed=0):
+    """Sets of k to 2k regions at all distances from the first."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(k, 2 * k + 1, count)
+    return np.argsort(np.argsort(rng.random((count, N)), axis=1), axis=1) < sizes[:, None]
+
+
+def fitted(rows, scores, around, objective=SUFFICIENCY, centroids=None):
+    surrogate = Surrogate(Problem(N, centroids=centroids), objective)
+    surrogate.fit(rows, scores, around)
+    return surrogate
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-2, 1e-6])  # the last has scores that no model tells apart
+@pytest.mark.parametrize("centroids", [None, GRID], ids=["anywhere", "grid"])
+@pytest.mark.parametrize("objective", [SUFFICIENCY, SUFF_NECC])
+def test_the_posterior_in_closed_form(objective, centroids, scale):
+    rows = some_sets()
+    scores = scale * np.random.default_rng(1).random(len(rows)) ** 3
+    surrogate = fitted(rows, scores, rows[0], objective, centroids)
+    mean, covariance = posterior(rows, scores, rows[0], centroids, logarithmic=objective == SUFFICIENCY)
+    np.testing.assert_allclose(surrogate.mean, mean, rtol=1e-8, atol=1e-10)
+    for spread in (1.0, 0.5):
+        root = surrogate.draw(N, spread, Unit()) - surrogate.mean
+        np.testing.assert_allclose(root.T @ root, spread**2 * covariance, rtol=1e-8, atol=1e-10)
+
+
+def test_draws_are_normal_around_the_mean():
+    rows = some_sets()
+    scores = np.random.default_rng(1).random(len(rows))
+    surrogate = fitted(rows, scores, rows[0], centroids=GRID)
+    mean, covariance = posterior(rows, scores, rows[0], GRID)
+    draws = surrogate.draw(20_000, 1.0, np.random.default_rng(2))
+    np.testing.assert_allclose(draws.mean(axis=0), mean, atol=0.05)
+    np.testing.assert_allclose(np.cov(draws.T), covariance, atol=0.05)
+
+
+def test_factors_of_the_score_are_recovered():
+    """A probability moves by factors: log F is linear in the regions, F is not."""
+    weights = np.random.default_rng(3).normal(0, 1, N)
+    rows = some_sets(400)
+    scores = np.exp(rows @ weights - np.sort(weights)[-10:].sum())
+    bright = scores > 0.02  # where the floor does not matter
+    surrogate = fitted(rows[bright], scores[bright], rows[bright][0])
+    assert np.corrcoef(surrogate.mean, weights)[0, 1] > 0.99
+    plain = fitted(rows[bright], scores[bright], rows[bright][0], SUFF_NECC)
+    assert np.corrcoef(plain.mean, weights)[0, 1] < np.corrcoef(surrogate.mean, weights)[0, 1]
+
+
+def test_near_sets_count_more_than_far_ones():
+    """Around the mask region 0 helps; in as many sets far from it, it does harm."""
+    around = np.arange(N) < 5
+    near, far = np.repeat(around[None], 8, axis=0), np.repeat((np.arange(N) >= 11)[None], 8, axis=0)
+    near[:4, 0], near[:4, 7] = False, True  # one exchange
+    far[:4, 0], far[:4, 11] = True, False
+    rows = np.concatenate([near, far])
+    scores = np.where(rows[:, 0], np.repeat([0.6, 0.2], 8), np.repeat([0.2, 0.6], 8))
+    assert fitted(rows, scores, around).mean[0] > 0 > fitted(rows, scores, far[4]).mean[0]
+    assert fitted(near, scores[:8], around).mean[0] > fitted(rows, scores, around).mean[0]  # far ones still count
+
+
+def test_only_differences_of_scores_matter():
+    rows = some_sets()
+    scores = np.random.default_rng(4).random(len(rows)) / 4
+    mean = fitted(rows, scores, rows[0], SUFF_NECC).mean
+    np.testing.assert_allclose(fitted(rows, scores + 0.5, rows[0], SUFF_NECC).mean, mean, rtol=1e-9)
+    np.testing.assert_allclose(fitted(rows, 3 * scores, rows[0], SUFF_NECC).mean, mean, rtol=1e-9)
+    # A factor of all scores is a difference of their logarithms.
+    high = scores + 0.25
+    np.testing.assert_allclose(fitted(rows, 2 * high, rows[0]).mean, fitted(rows, high, rows[0]).mean, rtol=0.02)
+
+
+def test_neighbours_are_expected_to_matter_alike():
+    """Only region 5 was ever exchanged, and it helps: so will its neighbours, more than regions far from it."""
+    around = np.isin(np.arange(N), [5, 15])
+    rows = np.stack([around, np.isin(np.arange(N), [12, 15])])
+    mean = fitted(rows, np.array([0.8, 0.1]), around, centroids=GRID).mean
+    assert mean[5] > mean[6] > mean[3] - 1e-3
+    assert mean[6] > 0.05
+    assert abs(fitted(rows, np.array([0.8, 0.1]), around).mean[6]) < 1e-9
