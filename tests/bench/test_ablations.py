@@ -98,7 +98,7 @@ def test_a_tail_that_carries_the_gap(tmp_path):
     run = write(tmp_path / "run", [(row("greedy"), ahead), (row("phasewin", 1), behind)])
     text = tail([run], shown=2)
     assert "greedy leads phasewin by 0.0500 in the mean and 0.0500 in the median of 4 samples" in text
-    assert "25.0% of them (gap > 0.1) carry 75.0% of the positive gap" in text
+    assert "25.0% of them (gap > 0.1) account for 75.0% of the positive gap" in text
     assert text.splitlines()[-2:] == ["| b | 0.8000 | 0.5000 | +0.3000 |", "| d | 0.8000 | 0.7300 | +0.0700 |"]
     with pytest.raises(WhymaskError, match="unknown row 'phasewi'"):
         tail([run], "phasewi")

@@ -9,12 +9,13 @@ import pytest
 
 import whymask
 from whymask.bench import worker
-from whymask.bench.config import MethodSpec, ModelSpec, SplitSpec, config
+from whymask.bench.config import MethodSpec, ModelSpec, SplitSpec, config, read_config
 from whymask.bench.runner import run
 
 from bench.test_measurement import shade, wrong
 
-RESULTS = Path(__file__).parents[2] / "results"
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "results"
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +49,19 @@ def test_every_page_is_what_the_records_say(pages, packed):
     )
     if missing:
         pytest.skip(f"there are no records yet of {', '.join(missing)}")
+
+
+def test_pages_compare_rows_of_their_configurations(pages):
+    for name, page in pages.PAGES.items():
+        if page.ablation is None:
+            files = [ROOT / "configs" / "small" / f"{folder}.toml" for folder in page.runs if "-cpu" not in folder]
+            methods = [method for file in files for method in read_config(file).methods]
+            columns = {f"score@{budget}" for method in methods for budget in method.budgets}
+            rows = {*page.controls, *([page.against] if page.against else [])}
+            for ours, theirs, *compared in page.pairs:
+                rows |= {ours, theirs}
+                assert {column for column in compared if "@" in column} <= columns, name
+            assert rows <= {method.name for method in methods}, name
 
 
 def test_packing_keeps_every_record(pages, packed, tmp_path):

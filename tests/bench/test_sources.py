@@ -116,6 +116,11 @@ def test_a_split_that_needs_a_source(given):
         config({**given, "splits": {"bright": {}}})
 
 
+def test_a_split_that_its_source_forgets(given):
+    with pytest.raises(WhymaskError, match="the split 'none' was not made by its source"):
+        run(config({**given, "splits": {"none": {}}}), quiet=True)
+
+
 def test_names_are_taken_once(registered):
     with pytest.raises(WhymaskError, match="there is already a data source called 'scans'"):
         SOURCES.add(type("Others", (Scans,), {}))

@@ -97,6 +97,13 @@ def test_an_error_of_the_loader_is_its_own(registered):
         whymask.load("mine:a", size=3)
 
 
+@pytest.mark.parametrize("loader", ["no_such_package:load", "json:no_such_function"])
+def test_a_loader_that_is_not_there_is_one_sentence(loader, registered):
+    registered(Family("mine", "my own", loader))
+    with pytest.raises(WhymaskError, match=r"^the loader of mine cannot be imported: .*no_such_"):
+        whymask.load("mine")
+
+
 def test_what_an_option_is_required_for():
     with pytest.raises(WhymaskError, match=r"^openai:some/model: the option 'base_url' is required\.$"):
         whymask.load("openai:some/model")

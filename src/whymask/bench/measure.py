@@ -106,19 +106,24 @@ def numbers(subject: Subject, wanted: Measurement, found: SearchResult) -> dict[
         order = found.order.tolist()
         curves = case.replay(order)
         ends = {"full": float(curves.insertion[-1]), "blank": float(curves.deletion[-1])}
-        told = {**curves.summary(), **ends, "replay": curves.forwards, "order": order, "mask": mask}
+        result = {**curves.summary(), **ends, "replay": curves.forwards, "order": order, "mask": mask}
         for fill in wanted.fills:
             moved = subject.on(fill).replay(order).summary()
-            told |= {f"{name}/{fill}": moved[name] for name in MOVED}
-        return {**counted, **told, **_overlap(subject, order[: case.model.default_k]), **repair(case, prefixes(order))}
+            result |= {f"{name}/{fill}": moved[name] for name in MOVED}
+        return {
+            **counted,
+            **result,
+            **_overlap(subject, order[: case.model.default_k]),
+            **repair(case, prefixes(order)),
+        }
     kept = np.isin(np.arange(case.partition.n), mask)
     ((score, removed, full, blank),), _ = case.ask(np.array([kept, ~kept, kept | True, kept & False]))
     scores = {"score": float(score), "removed_score": float(removed), "full": float(full), "blank": float(blank)}
     scores |= {f"score/{fill}": _score(subject.on(fill), kept) for fill in wanted.fills}
     scores |= {f"score@{budget}": _score(case, _mask_at(wanted, found, budget)) for budget in wanted.budgets}
     area = float(case.partition.areas[mask].sum())
-    told = {**counted, **scores, **_enough(found, score), "area": area, "mask": mask}
-    return {**told, **_overlap(subject, mask), **repair(case, kept[None])}
+    result = {**counted, **scores, **_enough(found, score), "area": area, "mask": mask}
+    return {**result, **_overlap(subject, mask), **repair(case, kept[None])}
 
 
 def _score(case: Case, kept: Bools) -> float:
@@ -153,7 +158,7 @@ def repair(case: Case, rows: Bools) -> dict[str, Any]:
     """
     target = case.bound.target
     whole = np.ones((1, case.partition.n), dtype=bool)
-    (top,) = case.responses.answers(whole)
+    (top,) = case.responses.answers_to(whole)
     word = yes_or_no(target.label) is not None and target.label.isalpha()
     if top is None or (top == target.index if target.numbered else not word):
         return {}
@@ -161,5 +166,5 @@ def repair(case: Case, rows: Bools) -> dict[str, Any]:
     if right:
         return {}
     tried = outcome(case, rows)
-    told = {"given": given, "mistake": mistake(given, target.label), "repaired": tried.repaired}
-    return {**told, "removed": tried.removed, "kept": tried.kept}
+    result = {"given": given, "mistake": mistake(given, target.label), "repaired": tried.repaired}
+    return {**result, "removed": tried.removed, "kept": tried.kept}

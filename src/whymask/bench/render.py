@@ -206,7 +206,7 @@ def notes(table: Table) -> list[str]:
     stars = ", ".join(f"{mark} p < {limit}" for limit, mark in reversed(STARS))
     there = {name for line in table.lines for name in line.cells}
     mixed = any(line.row.needs == "gradients" and "mec" in line.cells for line in table.lines)
-    told = [LEGEND, *([PAIRED.format(against=table.against, stars=stars)] if table.against else [])]
+    lines = [LEGEND, *([PAIRED.format(against=table.against, stars=stars)] if table.against else [])]
     for note, wanted in (
         (BUDGETS, any(name.startswith("score@") for name in there)),
         (FILLS, any("/" in name for name in there - PROFILE.keys())),
@@ -216,16 +216,16 @@ def notes(table: Table) -> list[str]:
         (GRADIENTS, mixed),
     ):
         if wanted:
-            told.append(note)
+            lines.append(note)
     failed = sum(line.failed for line in table.lines)
     if failed:
-        told.append(f"{failed} results failed and are in no mean.")
+        lines.append(f"{failed} results failed and are in no mean.")
     if table.skipped:
-        told.append(
+        lines.append(
             f"Skipped lines of the records: {table.skipped} (damaged, or the file of their row is missing); the same "
             "'whymask bench run' restores them."
         )
-    return [*told, f"Records {table.hash}."]
+    return [*lines, f"Records {table.hash}."]
 
 
 def _bold(text: str) -> str:

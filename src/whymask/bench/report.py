@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 
 from whymask.arrays import Floats
-from whymask.bench.records import Store
 from whymask.bench.render import Grid, methods_grid, notes
 from whymask.bench.table import COLUMNS, Line, table
 from whymask.data.manifest import Sample, manifest_of, read_manifest
@@ -44,14 +43,10 @@ def bench_report(runs: Sequence[Path]) -> str:
 
 
 class Known:
-    """What the folders of runs know of a sample besides its numbers."""
+    """The samples that the folders of runs list."""
 
     def __init__(self, runs: Sequence[Path]) -> None:
         self.runs = runs
-        self.labels: dict[tuple[str, str], str] = {}
-        for run in runs:
-            for record in Store(run).records.values():
-                self.labels[record["row"], record["sample"]] = record.get("label", "")
         self._samples: dict[tuple[str, str], dict[str, Sample]] = {}
 
     def sample(self, line: Line, name: str) -> Sample | None:
@@ -162,7 +157,7 @@ def _cases(line: Line, known: Known, *, first: bool) -> str:
 def _case(which: str, line: Line, at: int, name: str, known: Known) -> str:
     sample = line.samples[at]
     found = known.sample(line, sample)
-    label = known.labels.get((line.row.hash, sample), "")
+    label = line.labels[sample]
     asked = found.question if found and found.question else ""
     about = [asked, f"\u201c{label}\u201d" if label else "", f"sample {sample}"]
     others = [

@@ -16,6 +16,7 @@ from whymask.bench.records import Record, Row, Store
 from whymask.bench.work import Item, Queue, Work
 from whymask.bench.worker import Plan, Worker, load_model
 from whymask.data.manifest import Sample, draw, manifest_of, read_manifest, write_manifest
+from whymask.errors import WhymaskError
 from whymask.models import Model
 from whymask.utils.files import writable
 from whymask.utils.redact import redacted_errors
@@ -92,8 +93,11 @@ def _work(
     store: Store,
 ) -> Iterator[Work]:
     """All pieces of work of a model, split by split; the samples of each split are kept as a manifest."""
+    found = {**plan.samples, **listed}
     for split in config.splits:
-        samples, rows = {**plan.samples, **listed}[split.name], plan.rows[split.name]
+        if split.name not in found:
+            raise WhymaskError(f"the split {split.name!r} was not made by its source.")
+        samples, rows = found[split.name], plan.rows[split.name]
         if split.draw is not None:
             samples = draw(samples, split.draw)
         write_manifest(manifest_of(config.out, spec.name, split.name), samples)

@@ -114,6 +114,7 @@ class Line:
     seeds: tuple[int, ...]
     failed: int  # results that are missing because of an error
     values: dict[str, Floats] = field(repr=False)  # by column, a mean over the seeds per sample; NaN where it has none
+    labels: dict[str, str] = field(repr=False)  # by sample, of the answer that is explained
     masks: dict[str, tuple[int, ...]] = field(repr=False)  # by sample, of its first seed
     spread: dict[str, float] = field(repr=False)  # by column, the standard deviation over seeds, a mean over samples
     cells: dict[str, Cell] = field(default_factory=dict)
@@ -239,8 +240,10 @@ def _line(row: Row, records: list[Record], failed: int) -> Line:
             several = [np.std(some) for some in by_sample if len(some) > 1]
             if several and name not in PROFILE:
                 spread[name] = float(np.mean(several))
-    masks = {s: tuple(results[s][min(results[s])].get("mask", ())) for s in samples}
-    return Line(row, samples, seeds, failed, values, masks, spread)
+    firsts = {s: results[s][min(results[s])] for s in samples}
+    labels = {s: first.get("label", "") for s, first in firsts.items()}
+    masks = {s: tuple(first.get("mask", ())) for s, first in firsts.items()}
+    return Line(row, samples, seeds, failed, values, labels, masks, spread)
 
 
 def _values(records: Iterable[Record], column: str) -> list[float]:

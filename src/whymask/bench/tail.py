@@ -1,4 +1,4 @@
-"""Which samples carry the gap between two methods: often a few do."""
+"""Which samples account for the gap between two methods (often only a few)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LARGE = 0.1
 
 
 def tail(runs: Sequence[str | Path], method: str = "phasewin", against: str = "greedy", shown: int = 10) -> str:
-    """By how much insertion AUC falls behind, and on which samples, as Markdown; a part per model and split."""
+    """By how much a method trails another in insertion AUC, and on which samples; Markdown, by model and split."""
     lines = {line.row.names: line for line in collect(runs)}
     methods = {name for _, _, name in lines}
     for name in (method, against):
@@ -40,8 +40,8 @@ def _tail(ours: Line, theirs: Line, shown: int) -> str:
     share = gaps[large].sum() / positive if positive else 0.0
     lines = [
         f"{theirs.row.method} leads {ours.row.method} by {gaps.mean():.4f} in the mean and {np.median(gaps):.4f} in "
-        f"the median of {len(gaps)} samples; {large.mean():.1%} of them (gap > {LARGE}) carry {share:.1%} of the "
-        "positive gap.",
+        f"the median of {len(gaps)} samples; {large.mean():.1%} of them (gap > {LARGE}) account for {share:.1%} "
+        "of the positive gap.",
         "",
         f"| sample | {theirs.row.method} | {ours.row.method} | gap |",
         "|---|---|---|---|",

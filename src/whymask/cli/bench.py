@@ -65,11 +65,11 @@ def ablate(
 @bench.command("tail")
 def print_tail(
     runs: Runs,
-    method: Annotated[str, typer.Option(help="The row that falls behind.")] = "phasewin",
-    against: Annotated[str, typer.Option(help="The row that leads.")] = "greedy",
+    method: Annotated[str, typer.Option(help="The method that trails.")] = "phasewin",
+    against: Annotated[str, typer.Option(help="The method that leads.")] = "greedy",
     shown: Annotated[int, typer.Option(help="Samples to name.", min=0)] = 10,
 ) -> None:
-    """Tell which samples carry the gap between two orderings, by insertion AUC."""
+    """Report which samples account for the gap between two orderings, by insertion AUC."""
     from whymask.bench.tail import tail
 
     print(tail(runs, method, against, shown))

@@ -6,11 +6,11 @@ import inspect
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import wraps
 from itertools import count
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 from PIL import Image
@@ -18,7 +18,7 @@ from PIL import Image
 from whymask.cli.lists import Json
 from whymask.errors import WhymaskError
 from whymask.explainer.explainer import Explainer, Settings
-from whymask.images.imaging import Resize, load_image
+from whymask.images.imaging import load_image
 from whymask.models.registry import load
 from whymask.results.base import Explanation
 from whymask.utils.files import writable
@@ -62,18 +62,8 @@ class Options:
     @property
     def settings(self) -> Settings:
         """The settings, checked."""
-        return Settings(
-            method=self.method,
-            k=self.size,
-            alternatives=self.alternatives,
-            regions=self.regions,
-            fill=self.fill,
-            resize=cast(Resize, self.resize),
-            seed=self.seed,
-            budget=self.budget,
-            batch_size=self.batch_size,
-            params=values("--param", self.param),
-        )
+        given = {field.name: getattr(self, field.name, None) for field in fields(Settings)}
+        return Settings(**given | {"k": self.size, "params": values("--param", self.param)})
 
     @property
     def progress(self) -> bool:

@@ -1,4 +1,4 @@
-"""Lists of what to explain: one JSON object a line with image, target, id, question and mask; most may be left out."""
+"""Lists of what to explain: one JSON object a line with image and, optionally, target, id, question and mask."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Sample:
     image: str  # a path, or another name images have ("scene:12")
     target: int | str | None = None  # the model's own answer where it is None
     question: str | None = None
-    mask: str | None = None  # a picture as large as the image: what is not black is the object
+    mask: str | None = None  # a picture of the same size: what is not black is the object
 
     def digest(self) -> str | None:
-        """Tells samples apart by content: image, target, question and mask; None without one of the files."""
+        """A hash of the content: image, target, question and mask; None if one of the files is missing."""
         try:
             files = [_content(name) for name in (self.image, self.mask) if name is not None]
         except (OSError, ValueError):  # a name that no file can have is a ValueError
@@ -59,11 +59,11 @@ def read_manifest(path: str | Path) -> list[Sample]:
     samples = [_sample(line, f"line {n} of {file}", file.parent) for n, line in enumerate(lines, 1) if line.strip()]
     if not samples:
         raise WhymaskError(f"the manifest {file} is empty.")
-    return told_apart(samples, file)
+    return with_unique_ids(samples, file)
 
 
-def told_apart(samples: list[Sample], source: Path) -> list[Sample]:
-    """The samples, or a sentence where two of them have one id."""
+def with_unique_ids(samples: list[Sample], source: Path) -> list[Sample]:
+    """The samples; two of them with one id raise an error."""
     seen: set[str] = set()
     for sample in samples:
         if sample.id in seen:

@@ -38,7 +38,7 @@ class Objects(Source):
 
 
 def truth(mask: str, case: Case) -> Bools:
-    """The mask of a file on the grid of a case, (H, W): where the file, as large as the image, is not black."""
+    """The mask of a file on the grid of a case, (H, W): where the file, of the same size as the image, is not black."""
     drawn = np.asarray(load_image(mask).convert("L")) > 0
     width, height = case.bound.image.size
     if drawn.shape != (height, width):

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from whymask.data.base import Place, Source
-from whymask.data.manifest import Sample, told_apart
+from whymask.data.manifest import Sample, with_unique_ids
 from whymask.errors import WhymaskError
 from whymask.images.imaging import Resize, load_image
 from whymask.images.masking import stack
@@ -120,7 +120,7 @@ def labelled(source: str | Path) -> list[Sample]:
         raise WhymaskError(
             f"{place} holds no labelled photo: they are in folders named by WordNet id (n01440764), or begin with one."
         )
-    return sorted(told_apart(samples, place), key=lambda sample: sample.id)
+    return sorted(with_unique_ids(samples, place), key=lambda sample: sample.id)
 
 
 def class_of(wnid: str) -> int:

@@ -113,7 +113,7 @@ def find_images(questions: Iterable[Question], folder: str | Path) -> dict[str, 
 def together(there: NDArray[np.bool_]) -> NDArray[np.int64]:
     """How often objects come together, (objects, objects), from what images show (images, objects).
 
-    Its diagonal tells how often each comes at all.
+    Its diagonal holds how often each occurs at all.
     """
     counts: NDArray[np.int64] = there.T.astype(np.int64) @ there.astype(np.int64)
     return counts

@@ -208,7 +208,7 @@ class Case:
 
     def _prediction(self) -> str | None:
         """The model's own answer on the whole canvas, once that has been scored."""
-        (answer,) = self.responses.answers(np.ones((1, self.partition.n), dtype=bool))
+        (answer,) = self.responses.answers_to(np.ones((1, self.partition.n), dtype=bool))
         return named(self.model, answer)
 
     def provenance(self, recipe: Recipe, seed: int) -> dict[str, Any]:
@@ -298,7 +298,7 @@ class Responder:
         first.batching.record(count, time.perf_counter() - start)
         if response.top is not None:
             for (case, rows), answers in zip(pieces, _by_piece(response.top, pieces), strict=True):
-                case.responses.add_answers(pack(rows), answers)
+                case.responses.answers.update(zip(pack(rows), answers.tolist(), strict=True))
         return response.score
 
     def _attempt(self, pieces: Sequence[Piece], count: int) -> Response | None:

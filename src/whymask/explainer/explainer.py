@@ -183,17 +183,8 @@ class Explainer:
 
     def case(self, image: ImageSource, *, target: int | str | None = None, question: str | None = None) -> Case:
         """The image on the model, divided into regions."""
-        settings = self.settings
-        return Case.of(
-            image,
-            self.model,
-            target=target,
-            question=question,
-            regions=settings.regions,
-            fill=settings.fill,
-            resize=settings.resize,
-            batch_size=settings.batch_size,
-        )
+        options = {name: getattr(self.settings, name) for name in ("regions", "fill", "resize", "batch_size")}
+        return Case.of(image, self.model, target=target, question=question, **options)
 
     def search(
         self, case: Case, seeds: Sequence[int] | None = None, *, progress: Report = None
@@ -286,7 +277,7 @@ class Explainer:
 
         expected = searches * min(self.recipe.estimate(case.partition.n), self.settings.budget or sys.maxsize)
         with tqdm(total=expected, unit="forward", leave=False, disable=not progress) as bar:
-            yield lambda now: bar.update(len(now.responses) - bar.n)  # searches of one case share its responses
+            yield lambda now: bar.update(len(now.responses.scores) - bar.n)  # searches of one case share its responses
 
 
 def sized(recipe: Recipe, model: Model) -> Recipe:

@@ -46,7 +46,7 @@ def replies(case: Case, rows: Bools) -> list[tuple[str, bool]]:
     """
     case.ask(rows)
     model, bound, target = case.model, case.bound, case.bound.target
-    tops = case.responses.answers(rows)
+    tops = case.responses.answers_to(rows)
     texts = in_words(model, tops, lambda some: case.inputs(rows[some]), [bound] * len(rows))
     if target.numbered:
         return [(text, top == target.index) for text, top in zip(texts, tops, strict=True)]
@@ -109,6 +109,6 @@ def judge(case: Case, found: EvidenceMask | Ordering) -> Repair:
 def _given_score(case: Case) -> tuple[float, int]:
     """The probability of the model's own answer to the whole image, by its class or first token, and the forwards."""
     whole_image = np.ones((1, case.partition.n), dtype=bool)
-    (answer,) = case.responses.answers(whole_image)
+    (answer,) = case.responses.answers_to(whole_image)
     ((score,),), sent = case.again(target=answer).ask(whole_image)
     return float(score), sent

@@ -7,8 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from numpy.typing import ArrayLike
-
+from whymask.arrays import Floats
 from whymask.explainer.case import Case, Responder
 from whymask.methods import Recipe
 from whymask.models.batching import Batching
@@ -30,47 +29,45 @@ def search_together(
     Cases are drawn as needed, `in_flight` of them at a time; neither that nor what is done with a result counts as
     time of a search.
     """
-    shares = Shares()
+    clock = Clock()
 
     def searches() -> Iterator[Search]:
         drawn = iter(cases)
         while True:
-            with shares.apart():
+            with clock.apart():
                 case = next(drawn, None)
             if case is None:
                 return
-            with shares.apart(case):  # methods that use gradients do all of their work here
+            with clock.apart(case):  # methods that use gradients do all of their work here
                 search = case.start(recipe, seed, budget=budget, progress=progress)
             yield search
 
-    for number, found in drive(searches(), shares.respond, batch_size=lambda: batching.size, in_flight=in_flight):
-        with shares.apart():
-            yield number, found, shares.seconds.pop(found.about, 0.0)
+    for number, found in drive(searches(), clock.respond, batch_size=lambda: batching.size, in_flight=in_flight):
+        with clock.apart():
+            yield number, found, clock.seconds.pop(found.about, 0.0)
 
 
-class Shares:
+class Clock:
     """Splits the wall time among cases that share batches, by the images each sends."""
 
     def __init__(self) -> None:
         self.seconds: dict[Case, float] = defaultdict(float)
-        self._respond = Responder()
+        self._responder = Responder()
         self._last = time.perf_counter()
 
     @contextmanager
     def apart(self, case: Case | None = None) -> Iterator[None]:
         """Time that belongs to one case alone, or to none."""
         start = time.perf_counter()
-        try:
-            yield
-        finally:
-            spent = time.perf_counter() - start
-            self._last += spent
-            if case is not None:
-                self.seconds[case] += spent
+        yield
+        spent = time.perf_counter() - start
+        self._last += spent
+        if case is not None:
+            self.seconds[case] += spent
 
-    def respond(self, pieces: Sequence[Piece]) -> Sequence[ArrayLike]:
+    def respond(self, pieces: Sequence[Piece]) -> list[Floats]:
         """Answer a batch."""
-        answers = self._respond(pieces)
+        answers = self._responder(pieces)
         before, self._last = self._last, time.perf_counter()
         each = (self._last - before) / sum(len(rows) for _, rows in pieces)
         for case, rows in pieces:

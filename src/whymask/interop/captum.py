@@ -29,8 +29,8 @@ class EvidenceAttribution:
     Args:
         forward_func: images (B, C, H, W) to class scores (B, classes): a module or any function. A module is called as
             it is, so put it in evaluation mode first.
-        method: a recipe (see `whymask methods`). An initialiser such as "trace" gives masks, a full search such as
-            "trace+greedy" orderings.
+        method: a recipe (see `whymask methods`). A mask method such as "trace" gives masks, a full search such as
+            "trace+greedy" orderings. The default is the paper's, not ours: comparisons expect a published method.
         k: number of features kept, for methods that have this parameter.
         output: what forward_func returns, "logits" or "probs".
         seed: reaches every random choice, together with the image.

@@ -144,7 +144,10 @@ def load(name: str, /, **options: Any) -> Model:
     loader = family.loader
     if isinstance(loader, str):
         module, _, function = loader.partition(":")
-        loader = cast(Callable[..., Model], getattr(import_module(module), function))
+        try:
+            loader = cast(Callable[..., Model], getattr(import_module(module), function))
+        except (ImportError, AttributeError) as error:
+            raise WhymaskError(f"the loader of {family.name} cannot be imported: {error}.") from error
     check_options(loader, options, public(name), given=1)
     return loader(argument, **options)
 
@@ -167,5 +170,5 @@ def find(name: str) -> tuple[Family, str]:
     if transformers is None:
         raise WhymaskError(f"{checkpoint} needs transformers: {CHECKPOINT.install}.")
     config = import_module("whymask.models.hf").from_checkpoint(transformers.AutoConfig, checkpoint)
-    types = {family.model_type: family for family in FAMILIES.values()}
+    types = {family.model_type: family for family in FAMILIES.values() if family.model_type}
     return types.get(config.model_type, CHECKPOINT), checkpoint

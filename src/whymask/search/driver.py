@@ -73,11 +73,11 @@ class Progress:
         best = self.best
         if isinstance(best, Selection):
             (key,) = pack(best.mask[None])
-            return tuple(np.flatnonzero(best.mask).tolist()), self.responses.score(key)
+            return tuple(np.flatnonzero(best.mask).tolist()), self.responses.scores.get(key)
         for placed in range(best.placed, 0, -1):
             (key,) = pack(mask_of(best.order[:placed], len(best.order))[None])
-            if key in self.responses:
-                return best.order[:placed], self.responses.score(key)
+            if key in self.responses.scores:
+                return best.order[:placed], self.responses.scores[key]
         return (), None
 
 

@@ -7,13 +7,12 @@ that keeps S, necessity the one to the image that keeps everything else.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from whymask.arrays import Bools, Floats, Rows
 from whymask.errors import WhymaskError, unknown
@@ -202,43 +201,21 @@ class Archive:
         return rows[small], scores[small]
 
 
+@dataclass(eq=False)
 class Responses:
-    """The responses to masked versions of one image, by their packed bits: scores, and answers where there are any."""
+    """The responses to masked versions of one image, by their packed bits."""
 
-    def __init__(self) -> None:
-        self._scores: dict[bytes, float] = {}
-        self._answers: dict[bytes, int] = {}  # the index of the model's own answer, written with its scores or before
+    scores: dict[bytes, float] = field(default_factory=dict)
+    answers: dict[bytes, int] = field(default_factory=dict)  # the model's own answer, where it reports one
 
-    def add_scores(self, keys: Iterable[bytes], scores: Floats) -> None:
-        """Store the scores (m,) of these images."""
-        self._scores.update(zip(keys, scores.tolist(), strict=True))
-
-    def add_answers(self, keys: Iterable[bytes], answers: NDArray[np.int64]) -> None:
-        """Store the answers (m,) that the model gives to these images."""
-        self._answers.update(zip(keys, answers.tolist(), strict=True))
-
-    def score(self, key: bytes) -> float | None:
-        """The score of an image; None while it is unknown."""
-        return self._scores.get(key)
-
-    def scores(self, keys: Iterable[bytes]) -> Floats:
-        """The scores (m,) of images that have one."""
-        return np.array([self._scores[key] for key in keys])
-
-    def answers(self, rows: Rows) -> list[int | None]:
-        """The answers to the images that keep these sets (B, n); None where the model reports none."""
-        return [self._answers.get(key) for key in pack(rows)]
+    def answers_to(self, rows: Rows) -> list[int | None]:
+        """The answers to the images that keep these sets (B, n), as far as they are known."""
+        return [self.answers.get(key) for key in pack(rows)]
 
     def clear(self) -> None:
         """Forget everything."""
-        self._scores.clear()
-        self._answers.clear()
-
-    def __contains__(self, key: bytes) -> bool:
-        return key in self._scores
-
-    def __len__(self) -> int:
-        return len(self._scores)
+        self.scores.clear()
+        self.answers.clear()
 
 
 class Oracle:
@@ -267,7 +244,7 @@ class Oracle:
             new.update(key for key in keys[start : start + len(rows)] if key not in self.asked)
             fresh.append(len(new) - before)
         if self.cache:
-            first = {key: i for i, key in reversed(list(enumerate(keys))) if key not in self.responses}
+            first = {key: i for i, key in reversed(list(enumerate(keys))) if key not in self.responses.scores}
             index = sorted(first.values())
             return Query(objective, stage, keys, tuple(fresh), images[index], [keys[i] for i in index])
         return Query(objective, stage, keys, tuple(fresh), images, keys)
@@ -278,15 +255,16 @@ class Oracle:
 
     def by_side(self, query: Query, responses: Floats) -> Floats:
         """The same, but return the responses (sides, B) that F is made of."""
-        self.responses.add_scores(query.send_keys, responses)
+        scores = self.responses.scores
+        scores.update(zip(query.send_keys, responses.tolist(), strict=True))
         new = [key for key in dict.fromkeys(query.keys) if key not in self.asked]
         self.asked.update(new)
         if query.send.dtype == np.bool_:  # of pixel masks there is nothing to say about regions
-            self.archive.add(new, self.responses.scores(new).tolist(), query.send.shape[1])
+            self.archive.add(new, [scores[key] for key in new], query.send.shape[1])
         sides = query.objective.sides
         for side, fresh in zip(sides, query.fresh, strict=True):
             self.ledger.add(query.stage, side, len(query.keys) // len(sides), fresh)
-        return self.responses.scores(query.keys).reshape(len(sides), -1)
+        return np.array([scores[key] for key in query.keys]).reshape(len(sides), -1)
 
 
 def complement(rows: Rows) -> Rows:

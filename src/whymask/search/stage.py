@@ -15,7 +15,7 @@ from functools import cached_property, update_wrapper
 from typing import Any, Generic, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar, get_type_hints
 
 from whymask.arrays import Floats
-from whymask.errors import WhymaskError
+from whymask.errors import WhymaskError, unknown
 from whymask.search.protocol import Ask, Ranking, Selection
 
 P = ParamSpec("P")
@@ -67,6 +67,8 @@ class Stage(Generic[P, G]):
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*\+*", self.name):
             raise WhymaskError(f"the name of a stage is lower-case words joined by '-', not {self.name!r}.")
+        if self.kind not in KINDS:
+            raise unknown("kind of stage", self.kind, KINDS)
         for name, default in self.parameters.items():
             if default is inspect.Parameter.empty:
                 raise WhymaskError(f"the parameter {name} of {self.name} has no default.")

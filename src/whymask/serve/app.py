@@ -65,29 +65,28 @@ def create_app(
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     app.state.jobs = jobs  # to be stopped by the server
     app.add_middleware(Guard, hosts=hosts, token=token)
-    app.exception_handler(RequestError)(request_error)
-    app.exception_handler(WhymaskError)(user_error)
-    for status in (404, 405):
-        app.exception_handler(status)(http_error)
+    handle_errors(app)
     app.include_router(page_routes(page_options(models, abilities or {})))
     app.include_router(job_routes(jobs, history, models, Uploads(UPLOADS, MAX_BYTES, body_seconds)))
     app.include_router(result_routes(jobs, history))
     return app
 
 
-async def request_error(_: HttpRequest, error: RequestError) -> Response:
-    """A request that was refused."""
-    return error.response
+def handle_errors(app: FastAPI) -> None:
+    """Answer every error with JSON: {"error": one line}."""
 
+    @app.exception_handler(RequestError)
+    async def request_error(_: HttpRequest, error: RequestError) -> Response:
+        return error.response
 
-async def user_error(_: HttpRequest, error: WhymaskError) -> Response:
-    """An error that the client can fix."""
-    return JSONResponse({"error": str(error)}, 400)
+    @app.exception_handler(WhymaskError)
+    async def user_error(_: HttpRequest, error: WhymaskError) -> Response:
+        return JSONResponse({"error": str(error)}, 400)
 
-
-async def http_error(_: HttpRequest, error: Any) -> Response:
-    """An address or a method that does not exist."""
-    return JSONResponse({"error": f"{error.detail.lower()}."}, error.status_code, headers=error.headers)
+    @app.exception_handler(404)
+    @app.exception_handler(405)
+    async def http_error(_: HttpRequest, error: Any) -> Response:
+        return JSONResponse({"error": f"{error.detail.lower()}."}, error.status_code, headers=error.headers)
 
 
 def page_options(models: Collection[str], abilities: Mapping[str, Collection[str]]) -> dict[str, Any]:
