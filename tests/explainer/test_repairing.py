@@ -105,7 +105,7 @@ def test_refusals():
         whymask.repair(BRIGHT, Talker(), **{**MISLED, "want": "a [[dog]]"})
     silent = Talker()
     silent.respond = lambda inputs, bounds: Response(np.full(len(inputs), 0.5), None)
-    with pytest.raises(WhymaskError, match="talker tells scores but not what it answers"):
+    with pytest.raises(WhymaskError, match="talker reports scores but not its answers"):
         whymask.repair(BRIGHT, silent, **MISLED)
 
 

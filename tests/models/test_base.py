@@ -38,7 +38,7 @@ def test_the_protocol_is_enough():
     assert whymask.replay(found, model).forwards == 32
     with pytest.raises(WhymaskError, match="minimal can only be run forward"):
         Case.of(lit(2), model, regions="grid:4x4").search(Recipe("gradient"))
-    with pytest.raises(WhymaskError, match="minimal tells scores but not what it answers"):
+    with pytest.raises(WhymaskError, match="minimal reports scores but not its answers"):
         in_words(model, [2], lambda rows: None, [])
 
 

@@ -47,7 +47,7 @@ def _results_page(results: list[Path]) -> str:
     explanations = [_replayed(Explanation.load(path), path) for path in results]
     names = [str(explanation.provenance["method"]) for explanation in explanations]
     for others in ([path.stem for path in results], [str(path) for path in results]):
-        if len(set(names)) < len(names):  # tabs are told apart
+        if len(set(names)) < len(names):  # tabs need different names
             names = others
     return page(explanations, names)
 

@@ -27,7 +27,7 @@ def attempt(
     budget: int | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Repair:
-    """Repair the answer to a case whose target is the wanted one; refused where that is the answer already."""
+    """Repair the answer to a case whose target is the wanted one; an answer that is right already is an error."""
     wanted = case.bound.target.label
     if "[[" in wanted:
         raise WhymaskError(f"the wanted answer is in plain words, such as 'No', not {wanted!r}.")

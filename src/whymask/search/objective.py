@@ -54,7 +54,7 @@ class Objective:
 
     @property
     def sides(self) -> tuple[Side, ...]:
-        """The sides F looks at; one of weight 0 costs no forward."""
+        """The sides F needs; one of weight 0 costs no forward."""
         if self.alpha == 1:
             return ("suff",)
         return ("necc",) if self.alpha == 0 else ("suff", "necc")
@@ -83,7 +83,7 @@ class Ledger:
     `nominal` is what would be sent without a cache, the count the paper's identities speak of.
     `mec` is the number of distinct masked images asked for, the figure to report.
     Both are kept by stage and side; a repeated image belongs to the stage that asked first. Probing is
-    counted apart: it is an entry, but in neither sum. (A replay's forwards are told by its Curves.)
+    counted apart: it is an entry, but in neither sum. (The forwards of a replay are reported by its Curves.)
     """
 
     entries: dict[tuple[LedgerStage, Side], tuple[int, int]] = field(default_factory=dict)
@@ -195,7 +195,7 @@ class Archive:
         }
 
     def near(self, objective: Objective, mask: Bools) -> tuple[Bools, Floats]:
-        """Of these the sets that are at most twice as large as `mask` (n,): larger ones live by other rules."""
+        """Of these the sets that are at most twice as large as `mask` (n,): larger sets behave differently."""
         rows, scores = self.scored(objective)
         small = rows.sum(axis=1) <= 2 * mask.sum()
         return rows[small], scores[small]
@@ -268,7 +268,7 @@ class Oracle:
 
 
 def complement(rows: Rows) -> Rows:
-    """The images that show what `rows` hide."""
+    """The complementary images: what each row hides is shown, and vice versa."""
     return ~rows if rows.dtype == np.bool_ else 1 - rows
 
 
