@@ -17,12 +17,11 @@ from PIL import Image
 from skimage.data import data_dir
 
 import whymask
-from whymask.explainer.case import Case, responder
+from whymask.explainer.case import Case, Responder
 from whymask.images.imaging import CentreCrop
 from whymask.methods import Recipe
 from whymask.models.clip import ClipZeroShot
-from whymask.search import Search, drive
-from whymask.search.objective import Oracle
+from whymask.search import drive
 
 
 def resnet101(device: str, dtype: str):
@@ -133,7 +132,7 @@ def searched(model, recipe: str, photos: list, size: int | None) -> tuple[float,
         start = time.perf_counter()
         cases.append(Case.of(photo, model, target=0))
         partition_seconds += time.perf_counter() - start
-    respond, run = responder(cases), forward_of(model, size) if size else None
+    respond, run = Responder(), forward_of(model, size) if size else None
     between: list[float] = []
     around: list[float] = []
 
@@ -150,7 +149,7 @@ def searched(model, recipe: str, photos: list, size: int | None) -> tuple[float,
     surround()
     wait(model)
     start = time.perf_counter()
-    searches = [Search(Recipe(recipe), case.problem(0), oracle=Oracle(case.known)) for case in cases]
+    searches = [case.start(Recipe(recipe)) for case in cases]
     sizes = cases[0].batching
     found = dict(drive(searches, measured, batch_size=lambda: sizes.size))
     wait(model)

@@ -1,6 +1,7 @@
 """Many images at once, the same answers as one by one."""
 
 import gc
+import time
 
 import numpy as np
 import pytest
@@ -28,6 +29,27 @@ def test_equals_one_by_one(in_flight, method):
             assert many[number].score == pytest.approx(alone.score, abs=1e-6)
         else:
             assert many[number].order == alone.order
+
+
+def test_each_result_has_its_share_of_the_time():
+    class Slow:
+        def __call__(self, images):
+            time.sleep(0.002 * len(images))
+            return images.mean(axis=(1, 2, 3)) / 255
+
+    def images():
+        for q in range(3):
+            time.sleep(0.2)  # not the searches' time
+            yield lit(q)
+
+    model = whymask.wrap(Slow(), size=32)
+    start = time.perf_counter()
+    shares = []
+    for _, result in whymask.explain_many(images(), model, in_flight=2, regions="grid:4x4", method="greedy"):
+        time.sleep(0.2)
+        shares.append(result.provenance["seconds"])
+    assert min(shares) >= 0.002 * 256  # each asks for 256 images
+    assert sum(shares) < time.perf_counter() - start - 6 * 0.2
 
 
 def test_images_are_drawn_as_needed():
@@ -63,19 +85,19 @@ def test_one_progress_bar(capsys):
 
 @pytest.mark.skipif(not MODELS["efficientnet-lite0"].installed, reason="the weights are not installed: whymask[lite]")
 def test_batch_size_and_company_move_scores_by_less_than_1e_6():
-    from whymask.explainer.case import Case, batching, responder
+    from whymask.explainer.case import Case, Responder, batching
     from whymask.search.driver import in_batches
 
     model = whymask.load("efficientnet-lite0")
     names = ("camera.png", "coffee.png", "rocket.jpg", "astronaut.png", "chelsea.png", "motorcycle_left.png")
     cases = [Case.of(f"{data_dir}/{name}", model) for name in names]
     rng = np.random.default_rng(0)
-    parts = [(i, rng.random((6, case.partition.n)) < 0.4) for i, case in enumerate(cases)]
-    alone = [in_batches([(i, rows)], responder(cases), 1)[i] for i, rows in parts]
+    pieces = [(case, rng.random((6, case.partition.n)) < 0.4) for case in cases]
+    alone = [in_batches([piece], Responder(), 1)[0] for piece in pieces]
     for size in (7, 64):
-        together = in_batches(parts, responder(cases), size)
-        for i, scores in enumerate(alone):
-            np.testing.assert_allclose(together[i], scores, atol=1e-6)
+        together = in_batches(pieces, Responder(), size)
+        for scores, expected in zip(together, alone, strict=True):
+            np.testing.assert_allclose(scores, expected, atol=1e-6)
     assert batching(model).size >= 1
 
 

@@ -10,33 +10,42 @@ from whymask.errors import WhymaskError
 from whymask.version import __version__
 
 if TYPE_CHECKING:
-    from whymask.api import explain, explain_many, replay
-    from whymask.explainer.repairing import repair
+    from whymask.api import explain, explain_many, register, repair, replay
+    from whymask.explainer.explainer import Explainer, Settings
     from whymask.metrics.curves import Curves
     from whymask.models.own import wrap
     from whymask.models.registry import load
     from whymask.results.mask import EvidenceMask
     from whymask.results.ordering import Ordering
     from whymask.results.repair import Repair
+    from whymask.search.stage import stage
 
 __all__ = [
     "METHOD",
     "Curves",
     "EvidenceMask",
+    "Explainer",
     "Ordering",
     "Repair",
+    "Settings",
     "WhymaskError",
     "__version__",
     "explain",
     "explain_many",
     "load",
+    "register",
     "repair",
     "replay",
+    "stage",
     "wrap",
 ]
 
 _HOME = {
-    "repair": "whymask.explainer.repairing",
+    "register": "whymask.api",
+    "repair": "whymask.api",
+    "stage": "whymask.search.stage",
+    "Explainer": "whymask.explainer.explainer",
+    "Settings": "whymask.explainer.explainer",
     "Repair": "whymask.results.repair",
     "explain": "whymask.api",
     "explain_many": "whymask.api",

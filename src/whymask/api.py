@@ -1,94 +1,61 @@
-"""explain and replay: a photo, a model and a method in; evidence and its proof out."""
+"""The functions of `import whymask`: thin layers over Explainer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
-from itertools import repeat
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar, Unpack
 
+from whymask.data.sources import SOURCES
 from whymask.errors import WhymaskError
-from whymask.explainer.case import Case, batching, bind, responder
-from whymask.images.imaging import ImageSource, Resize
+from whymask.explainer.explainer import MODEL, Explainer, Report, SettingsDict, accepts_settings
+from whymask.images.imaging import ImageSource
 from whymask.images.masking import Fill
-from whymask.images.partition import Regions
-from whymask.methods import METHOD, Recipe
+from whymask.methods import STAGES
 from whymask.metrics.curves import Curves
 from whymask.models.base import Model
-from whymask.models.registry import load
+from whymask.models.registry import FAMILIES, Family
 from whymask.results.mask import EvidenceMask
 from whymask.results.ordering import Ordering
-from whymask.search.driver import Progress, Search, drive
-from whymask.search.objective import Oracle
+from whymask.results.repair import Repair
+from whymask.search.stage import Stage
+
+T = TypeVar("T")
+REPAIR_METHOD = "trace"  # not METHOD: the paper's repair results, and ours in docs/results, are TRACE's
 
 
+@accepts_settings()
 def explain(
     image: ImageSource,
-    model: Model | str = "efficientnet-lite0",
+    model: Model | str = MODEL,
     *,
-    method: str | Recipe = METHOD,
-    k: int | str | None = None,
-    alternatives: int = 0,
     target: int | str | None = None,
     question: str | None = None,
-    regions: Regions = "slico:64",
-    fill: Fill = "black",
-    resize: Resize = "own",
-    seed: int = 0,
-    budget: int | None = None,
-    batch_size: int | None = None,
-    params: Mapping[str, Any] | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Report = None,
+    **settings: Unpack[SettingsDict],
 ) -> EvidenceMask | Ordering:
     """Find the regions that are enough for a model's answer.
 
     Args:
         image: a path, bytes, a PIL image or an array.
         model: a model, or the id of one (see `whymask models`).
-        method: a recipe (see `whymask methods`). A search for a mask, such as "discs+swap" or the paper's "trace",
-            gives an EvidenceMask, a full search such as "trace+greedy" an Ordering.
-        k: size of the mask; by default the model's (8 for classifiers, 10 for models that answer questions). "auto"
-            looks for the smallest mask that keeps 90 % of the full score: the method "smallest".
-        alternatives: how many further masks to look for, each with at most half of its regions in any before.
         target: class index or name, or an answer: a word ("Yes"), a text, or a text with one [[marked]] word; by
             default what the model predicts, or the first token of its own answer.
         question: for models that answer questions.
-        regions: "slico:64", "grid:8x8", a label-map file, a label map (H, W) or masks (m, H, W).
-        fill: what masked regions show: "black", "mean", "blur", "dark_defocus", a colour or an image.
-        resize: "own" (the model's preprocessing) or "squash" (the whole image to the model's square).
-        seed: reaches every random choice, together with the image.
-        budget: the most distinct masked images the search may ask for.
-        batch_size: images per model batch.
-        params: the method's other parameters.
-        progress: called after every batch with a Progress.
+        progress: True for a bar on stderr, or a function that is called with a Progress after every batch.
     """
-    recipe = recipe_for(method, k, params, alternatives)  # refused before a model is loaded
-    if isinstance(model, str):
-        model = load(model)
-    recipe = sized(recipe, model)
-    case = Case.of(
-        image, model, target=target, question=question, regions=regions, fill=fill, resize=resize, batch_size=batch_size
-    )
-    return case.search(recipe, [seed], budget=budget, progress=progress)[0]
+    return Explainer(model, **settings).explain(image, target=target, question=question, progress=progress)
 
 
+@accepts_settings()
 def explain_many(
     images: Iterable[ImageSource],
-    model: Model | str = "efficientnet-lite0",
+    model: Model | str = MODEL,
     *,
-    method: str | Recipe = METHOD,
-    k: int | str | None = None,
-    alternatives: int = 0,
     targets: Iterable[int | str | None] | None = None,
     questions: Iterable[str | None] | None = None,
-    regions: Regions = "slico:64",
-    fill: Fill = "black",
-    resize: Resize = "own",
-    seed: int = 0,
-    budget: int | None = None,
-    batch_size: int | None = None,
-    params: Mapping[str, Any] | None = None,
     in_flight: int = 16,
-    progress: bool = False,
+    progress: Report = None,
+    **settings: Unpack[SettingsDict],
 ) -> Iterator[tuple[int, EvidenceMask | Ordering]]:
     """Explain many images, several at a time, their masked versions merged into common batches.
 
@@ -100,81 +67,42 @@ def explain_many(
         targets: one per image; by default what the model predicts.
         questions: one per image, for models that answer questions.
         in_flight: images searched at the same time.
-        progress: show a bar over the images on stderr.
-        method, k, alternatives, regions, fill, resize, seed, budget, batch_size, params: as for `explain`.
+        progress: True for a bar over the images on stderr, or a function that is called with the Progress of every
+            search.
     """
-    recipe = recipe_for(method, k, params, alternatives)
-    if isinstance(model, str):
-        model = load(model)
-    loaded, recipe, shared = model, sized(recipe, model), batching(model, batch_size)
-    settings: dict[str, Any] = {"regions": regions, "fill": fill, "resize": resize, "batch_size": batch_size}
-    cases: dict[int, Case] = {}
-
-    def searches() -> Iterator[Search]:
-        asked = zip(_each(targets, "targets"), _each(questions, "questions"), strict=False)
-        for number, image in enumerate(images):
-            target, question = next(asked)
-            case = cases[number] = Case.of(image, loaded, target=target, question=question, **settings)
-            yield Search(recipe, case.problem(seed), budget=budget, oracle=Oracle(case.known))
-
-    def results() -> Iterator[tuple[int, EvidenceMask | Ordering]]:
-        from tqdm import tqdm
-
-        found = drive(searches(), responder(cases), batch_size=lambda: shared.size, in_flight=in_flight)
-        total = len(images) if isinstance(images, Sized) else None
-        for number, result in tqdm(found, total=total, unit="image", disable=not progress):
-            case = cases.pop(number)
-            yield number, case.result(result, case.provenance(recipe, seed) | {"budget": budget})
-
-    return results()
+    explainer = Explainer(model, **settings)
+    return explainer.many(images, targets=targets, questions=questions, in_flight=in_flight, progress=progress)
 
 
-def _each(values: Iterable[Any] | None, name: str) -> Iterator[Any]:
-    """One value per image: those given, or None for all."""
-    if values is None:
-        yield from repeat(None)
-    else:
-        yield from values
-        raise WhymaskError(f"there are fewer {name} than images.")
+@accepts_settings(method=REPAIR_METHOD)
+def repair(
+    image: ImageSource,
+    model: Model | str,
+    *,
+    want: int | str,
+    question: str | None = None,
+    progress: Report = None,
+    **settings: Unpack[SettingsDict],
+) -> Repair:
+    """Show a model only the regions that support the wanted answer, and ask again.
 
+    A mask method is tried once, on its mask; of a full search such as "trace+greedy" all prefixes are tried, from the
+    scores it has seen anyway.
 
-def recipe_for(
-    method: str | Recipe,
-    k: int | str | None = None,
-    params: Mapping[str, Any] | None = None,
-    alternatives: int = 0,
-) -> Recipe:
-    """The method with its parameters, all of them checked."""
-    recipe = Recipe(method) if isinstance(method, str) else method
-    chosen = {**recipe.params, **(params or {})}
-    if isinstance(k, str) and k.lower() == "auto":
-        if recipe.name not in (METHOD, "smallest") or alternatives:
-            raise WhymaskError("k='auto' is a method of its own, 'smallest': leave method and alternatives out.")
-        return Recipe("smallest", chosen)
-    if isinstance(k, str):
-        raise WhymaskError(f"k is a number of regions or 'auto', not {k!r}.")
-    if alternatives:
-        if not recipe.name.endswith("+swap"):
-            raise WhymaskError(f"alternatives need a method ending in +swap, such as {METHOD!r}, not {recipe.name!r}.")
-        recipe = Recipe(f"{recipe.name}+others")
-        chosen["alternatives"] = alternatives
-    if k is not None:
-        if "k" not in recipe.method.parameters:
-            raise WhymaskError(f"{recipe.name} has no mask size; leave k out, or use a method such as 'trace'.")
-        chosen["k"] = k
-    return Recipe(recipe.name, chosen)
-
-
-def sized(recipe: Recipe, model: Model) -> Recipe:
-    """The recipe with the model's usual mask size where it has none; asn's is its own."""
-    usual = {} if recipe.method.parameters.get("k") is None else {"k": model.default_k}
-    return Recipe(recipe.name, {**usual, **recipe.params})
+    Args:
+        image: a path, bytes, a PIL image or an array.
+        model: a model that reports its answers, or the id of one: multimodal models, classifiers.
+        want: the answer that should have been given, such as "No"; for classifiers a class.
+        question: for models that answer questions.
+        progress: True for a bar on stderr, or a function that is called with a Progress after every batch.
+    """
+    return Explainer(model, **settings).repair(image, want=want, question=question, progress=progress)
 
 
 def replay(
     ordering: Ordering, model: Model | str, *, fill: Fill | None = None, batch_size: int | None = None
 ) -> Curves:
-    """Insert and delete the regions of an ordering one by one and watch the score.
+    """Insert and delete the regions of an ordering one by one and record the score.
 
     Args:
         ordering: what `explain` returned for a full search; it carries the image and the regions.
@@ -182,13 +110,27 @@ def replay(
         fill: replay on another fill than the search used, to see whether the evidence carries over.
         batch_size: images per model batch.
     """
-    if not isinstance(ordering, Ordering):
-        raise WhymaskError("replay needs an ordering: explain with a full search such as 'trace+greedy'.")
-    if isinstance(model, str):
-        model = load(model)
-    image = ordering.image
-    backdrop = image.fill if fill is None else fill
-    question = ordering.provenance.get("question")
-    bound = bind(model, image.canvas, target=image.target.name, question=question, resize="none", fill=backdrop)
-    case = Case(model, bound, image.partition, batching(model, batch_size), settings={})
-    return case.replay(ordering.order)
+    return Explainer(model, batch_size=batch_size).replay(ordering, fill=fill)
+
+
+def register(thing: T) -> T:
+    """Add something of your own under its name: a search, a model family or a data source.
+
+    It then works wherever a name is given: in Python, on the command line, in benchmarks and on the served page. Also a
+    decorator; installed packages need not call it when they have entry points ("whymask.searches", "whymask.models",
+    "whymask.sources").
+
+    Args:
+        thing: a function decorated with `whymask.stage`, a `Family` (whymask.models.registry), or a class that
+            implements `Source` (whymask.data.base).
+    """
+    added: Any = thing
+    if isinstance(added, Stage):
+        STAGES.add(added)
+    elif isinstance(added, Family):
+        FAMILIES.add(added)
+    elif isinstance(added, type) and all(hasattr(added, part) for part in ("name", "makes", "read", "splits")):
+        SOURCES.add(added)
+    else:
+        raise WhymaskError(f"register takes a stage, a Family or a Source, not {added!r}.")
+    return thing

@@ -1,11 +1,13 @@
+import inspect
 import json
 import signal
 import subprocess
 import sys
 import time
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
+from pathlib import Path
 from urllib.request import urlopen
 
 import numpy as np
@@ -14,13 +16,14 @@ from PIL import Image
 from skimage.data import data_dir
 
 import whymask
-from whymask import EvidenceMask
-from whymask.cli.app import _write
+from whymask import EvidenceMask, cli
+from whymask.cli.options import write
 from whymask.models import MODELS
 from whymask.results.base import Explanation
 from whymask.search.theory import paper_tables
 
 from images.test_imaging import bomb
+from models.talker import BRIGHT
 from models.tiny import lit, quadrants
 from search.functions import METHODS
 
@@ -228,7 +231,7 @@ def test_an_interrupt_between_two_files_leaves_none(tmp_path, monkeypatch):
     found = whymask.explain(lit(0), quadrants(), regions="grid:4x4")
     monkeypatch.setattr(EvidenceMask, "save", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        _write(found, tmp_path, "x")
+        write(found, tmp_path, "x")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -290,7 +293,7 @@ def test_an_ordering_without_a_replay_is_replayed_for_its_report(tmp_path):
         (["report", "."], "holds no records"),
         (["serve", "--port", "70000"], "a port is a number from 0 to 65535, not 70000."),
         (["serve", "--host", "192.0.2.1", "--port", "0"], "cannot listen on 192.0.2.1"),
-        (["serve", "--out", "text.npz/x"], "cannot write"),
+        (["serve", "--port", "0", "--out", "text.npz/x"], "cannot write"),
         (["serve", "--model", "efficientnet-light0"], "did you mean 'efficientnet-lite0'"),
         (["serve", "--model", "mine.py:load"], "there is no file mine.py"),
     ],
@@ -322,3 +325,37 @@ def test_serve_and_interrupt(tmp_path, number, code):
     assert told == f"Serving {url} (Ctrl-C ends it).\n"
     assert url.startswith("http://127.0.0.1:")
     assert "Traceback" not in stderr
+
+
+@pytest.mark.parametrize("command", [cli.explain.explain, cli.explain.repair])
+def test_every_setting_is_an_option(command):
+    """And has the same default, so that the command line and the functions cannot drift apart."""
+    options = inspect.signature(command).parameters
+    function = inspect.signature(getattr(whymask, command.__name__)).parameters
+    names = {"params": "param"}
+    for setting in fields(whymask.Settings):
+        assert options[names.get(setting.name, setting.name)].default == function[setting.name].default
+    own = {"image", "model", "want" if command.__name__ == "repair" else "target", "question"}
+    assert own <= options.keys()
+
+
+def test_repair_takes_the_options_of_explain(tmp_path):
+    (tmp_path / "own.py").write_text(TALKER)
+    Image.fromarray(BRIGHT).save(tmp_path / "bright.png")
+    answer = whymask_command(
+        "repair", str(tmp_path / "bright.png"), "--model", f"{tmp_path}/own.py:load", "--want", "No", "--question", "?",
+        "--method", "discs+swap", "--k", "1", "--param", "tries=20", "--regions", "grid:2x2", "--resize", "squash",
+        "--budget", "30", "--batch-size", "2", "--model-option", "generated=No.", "--out", str(tmp_path), "--json",
+    )  # fmt: skip
+    assert answer.returncode == 0, answer.stderr
+    report = json.loads(answer.stdout)
+    assert (report["given"], report["repaired"]) == ("Yes", True)
+    assert report["provenance"]["parameters"]["tries"] == 20
+    assert (report["provenance"]["batch_size"], report["provenance"]["budget"]) == (2, 30)
+
+
+TALKER = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parents[1])!r})
+from models.talker import Talker as load
+"""

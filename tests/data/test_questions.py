@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 import whymask
-from whymask import WhymaskError
+from whymask import WhymaskError, repair
 from whymask.bench.config import config
 from whymask.bench.records import Store
 from whymask.bench.render import as_markdown
@@ -16,7 +16,6 @@ from whymask.data.base import Place
 from whymask.data.manifest import Sample, read_manifest
 from whymask.data.pope import Question, write_questions
 from whymask.data.questions import PROMPTS, Questions, answer_all
-from whymask.explainer.repairing import repair
 from whymask.images import scenes
 from whymask.metrics import RepairOutcome, repairs
 

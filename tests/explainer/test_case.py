@@ -1,10 +1,9 @@
 import numpy as np
 import pytest
 
-from whymask.explainer.case import Case, batching, responder
+from whymask.explainer.case import Case, Responder, batching
 from whymask.methods import Recipe
-from whymask.search import Search, drive
-from whymask.search.objective import Oracle
+from whymask.search import drive
 
 from models.tiny import lit, quadrants
 
@@ -16,9 +15,9 @@ def case(quadrant=0, **options):
 def test_what_is_known_is_shared_and_the_ledgers_are_not():
     shared = case()
     first = shared.search(Recipe("greedy"))[0]
-    sent = len(shared.known)
+    sent = len(shared.responses.scores)
     again = shared.search(Recipe("greedy"))[0]
-    assert len(shared.known) == sent
+    assert len(shared.responses.scores) == sent
     assert first.ledger == again.ledger
     assert shared.replay(first.order).forwards == 0  # Greedy has scored every prefix and its complement
 
@@ -44,8 +43,8 @@ def test_the_picture_is_part_of_the_seed():
 def test_images_in_one_batch_do_not_disturb_each_other(batch_size):
     cases = [case(quadrant, target=quadrant) for quadrant in range(4)]
     cases.append(Case.of(lit(0, 16), quadrants(16), regions="grid:4x4", target=0))  # another input shape
-    searches = [Search(Recipe("greedy"), c.problem(0), oracle=Oracle(c.known)) for c in cases]
-    found = dict(drive(searches, responder(cases), batch_size=batch_size))
+    searches = [c.start(Recipe("greedy")) for c in cases]
+    found = dict(drive(searches, Responder(), batch_size=batch_size))
     for number, c in enumerate(cases):
         alone = Case(c.model, c.bound, c.partition, batching(c.model), {}).search(Recipe("greedy"))[0]
         assert tuple(found[number].order) == alone.order
@@ -58,8 +57,8 @@ def test_models_in_one_drive_keep_their_own_images():
     bright, dark = quadrants(), quadrants()
     dark.module.sharpness.neg_()
     cases = [Case.of(lit(2), model, regions="grid:4x4", target=2) for model in (bright, dark)]
-    searches = [Search(Recipe("greedy"), c.problem(0), oracle=Oracle(c.known)) for c in cases]
-    found = dict(drive(searches, responder(cases)))
+    searches = [c.start(Recipe("greedy")) for c in cases]
+    found = dict(drive(searches, Responder()))
     for number, c in enumerate(cases):
         alone = Case(c.model, c.bound, c.partition, batching(c.model), {}).search(Recipe("greedy"))[0]
         assert tuple(found[number].order) == alone.order

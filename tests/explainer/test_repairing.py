@@ -54,6 +54,15 @@ def test_a_repair_curve_costs_no_forward():
     assert model.generations == 0
 
 
+def test_every_forward_of_a_repair_can_be_stopped():
+    model = Talker()
+    case = Case.of(BRIGHT, model, target="No", question="?", regions="grid:2x2")
+    announced = []
+    case.before_batch = announced.append
+    whymask.explainer.repairing.attempt(case, Recipe("greedy"))
+    assert sum(announced) == model.forwards
+
+
 def test_what_repairs_with_how_little_removed():
     """A mask repairs or not; of an ordering, the shortest and the longest prefix that repair are measured."""
     case = Case.of(BRIGHT, Talker("Nothing"), target="No", question="?", regions="grid:2x2")
@@ -96,7 +105,7 @@ def test_refusals():
         whymask.repair(BRIGHT, Talker(), **{**MISLED, "want": "a [[dog]]"})
     silent = Talker()
     silent.respond = lambda inputs, bounds: Response(np.full(len(inputs), 0.5), None)
-    with pytest.raises(WhymaskError, match="talker tells scores but not what it answers"):
+    with pytest.raises(WhymaskError, match="talker reports scores but not its answers"):
         whymask.repair(BRIGHT, silent, **MISLED)
 
 

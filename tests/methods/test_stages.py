@@ -143,7 +143,7 @@ def test_registered_stages_are_offered_by_the_page(registered, tmp_path):
     page = TestClient(create_app({"quadrants": quadrants}, tmp_path, hosts={"testserver"}))
     offered = {method["name"]: method["k"] for method in page.get("/api/options").json()["methods"]}
     assert (offered["beam"], offered["top-singles+swap"]) == (False, True)
-    assert Request.of({"method": "top-singles+swap", "k": "2"}, ["quadrants"]).method == "top-singles+swap"
+    assert Request.of({"method": "top-singles+swap", "k": "2"}, ["quadrants"]).settings.method == "top-singles+swap"
 
 
 def test_registered_stages_are_rows_of_a_benchmark(registered, tmp_path):

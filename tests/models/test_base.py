@@ -34,11 +34,11 @@ def test_the_protocol_is_enough():
     assert not isinstance(model, Answers | Generates)
     found = whymask.explain(lit(2), model, regions="grid:4x4", method="greedy")
     assert set(found.order[:4]) == {8, 9, 12, 13}
-    assert found.scene.prediction is None
+    assert found.image.prediction is None
     assert whymask.replay(found, model).forwards == 32
     with pytest.raises(WhymaskError, match="minimal can only be run forward"):
         Case.of(lit(2), model, regions="grid:4x4").search(Recipe("gradient"))
-    with pytest.raises(WhymaskError, match="minimal tells scores but not what it answers"):
+    with pytest.raises(WhymaskError, match="minimal reports scores but not its answers"):
         in_words(model, [2], lambda rows: None, [])
 
 

@@ -8,6 +8,7 @@ from whymask import WhymaskError
 from whymask.methods import Recipe, run
 from whymask.search import Oracle, Problem, Search, drive
 from whymask.search.copair import coarse_groups
+from whymask.search.objective import Responses
 
 from search.functions import METHODS, ON_SETS, grid_centroids, modular, tangled
 
@@ -71,14 +72,13 @@ def test_company_changes_nothing(jobs, batch_size):
     searches = []
     for name, n, seed in jobs:
         problem = Problem(n, seed, centroids(n, seed))
-        searches.append(Search(Recipe(name, params_for(name, n)), problem))
-    functions = [tangled(n, seed) for _, n, seed in jobs]
+        searches.append(Search(Recipe(name, params_for(name, n)), problem, tangled(n, seed)))
     largest = 0
 
     def respond(parts):
         nonlocal largest
         largest = max(largest, sum(len(rows) for _, rows in parts))
-        return [functions[number](rows) for number, rows in parts]
+        return [function(rows) for function, rows in parts]
 
     results = dict(drive(searches, respond, batch_size=batch_size))
     assert set(results) == set(range(len(jobs)))
@@ -136,7 +136,7 @@ def test_a_stopped_greedy_is_completed_by_last_scores():
 
 
 def test_searches_over_one_image_may_share_what_is_known():
-    known, sent = {}, []
+    known, sent = Responses(), []
     respond = tangled(8)
 
     def count(parts):

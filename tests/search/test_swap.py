@@ -9,7 +9,7 @@ from whymask import WhymaskError
 from whymask.methods import Recipe, run
 from whymask.search import Problem, Search
 from whymask.search.discs import compact_masks
-from whymask.search.objective import SUFF_NECC, SUFFICIENCY, Archive, Objective, Oracle, pack
+from whymask.search.objective import SUFF_NECC, SUFFICIENCY, Archive, Objective, Oracle, Responses, pack
 from whymask.search.random_k import random_k
 from whymask.search.stage import stage
 from whymask.search.surrogate import Surrogate
@@ -57,7 +57,7 @@ def test_the_archive_holds_every_image_once():
 
 def test_what_a_search_learns_from_does_not_depend_on_who_searched_before():
     respond, _, centroids = spot()
-    shared: dict[bytes, float] = {}
+    shared = Responses()
     results = []
     for _ in range(2):  # the second finds every response known
         search = Search(Recipe("discs+swap"), Problem(64, 3, centroids), oracle=Oracle(shared))

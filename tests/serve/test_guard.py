@@ -9,7 +9,7 @@ from whymask.cli import main
 from whymask.serve import serve
 from whymask.serve.app import create_app
 from whymask.serve.connections import Server
-from whymask.serve.guard import Guard, RefusedError
+from whymask.serve.guard import Guard, RequestError
 
 from serve.served import Slow, photo
 
@@ -45,7 +45,7 @@ def test_let_through(method, headers):
     ],
 )
 def test_refused(method, headers, status):
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(RequestError) as refused:
         GUARD.check(method, Headers(headers))
     assert refused.value.status == status
 

@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from whymask.serve.guard import RefusedError
+from whymask.serve.guard import RequestError
 from whymask.serve.limits import Turns
 
 
@@ -15,7 +15,7 @@ def test_who_cannot_have_a_turn_is_refused(most, seconds):
     async def two():
         first = asyncio.create_task(turns.run(go_on.wait, 20))
         await asyncio.sleep(0)
-        with pytest.raises(RefusedError) as refused:
+        with pytest.raises(RequestError) as refused:
             await asyncio.wait_for(turns.run(int), 10)
         go_on.set()
         assert await first

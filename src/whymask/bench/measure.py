@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from whymask.arrays import Bools
 from whymask.data.objects import overlap
 from whymask.explainer.answers import mistake, yes_or_no
-from whymask.explainer.case import Case, bind, prefixes, responder
+from whymask.explainer.case import Case, Responder, prefixes
 from whymask.explainer.repairing import outcome, replies
+from whymask.explainer.together import search_together
 from whymask.methods import Recipe
 from whymask.models.memory import PeakMemory
-from whymask.search import Search, drive
-from whymask.search.driver import Piece, SearchResult
-from whymask.search.objective import Oracle, pack
-from whymask.search.protocol import completed
+from whymask.search import drive
+from whymask.search.driver import SearchResult
 
 Measured = dict[str, Any] | Exception
 
@@ -57,11 +54,9 @@ class Subject:
         return self._bound("target", None)
 
     def _bound(self, option: str, value: str | None) -> Case:
-        case, key = self.case, f"{option} {value}"
+        key = f"{option} {value}"
         if key not in self._again:
-            options = {"target": case.bound.target.name, **case.settings, option: value}
-            bound = bind(case.model, case.bound.image, **options)
-            self._again[key] = Case(case.model, bound, case.partition, case.batching, case.settings)
+            self._again[key] = self.case.again(**{option: value})
         return self._again[key]
 
 
@@ -88,18 +83,12 @@ def measure(subjects: Sequence[Subject], wanted: Measurement) -> Iterator[tuple[
 def _searched(subjects: Sequence[Subject], wanted: Measurement) -> Iterator[tuple[int, dict[str, Any]]]:
     cases = [subject.given if wanted.given else subject.case for subject in subjects]
     for case in (*cases, *(subject.case for subject in subjects)):  # every method pays for its own forwards
-        case.known.clear()
-        case.tops.clear()
-    memory, shares = PeakMemory(cases[0].model), Shares(cases)
-    searches = shares.started(lambda case: _search(case, wanted, wanted.budget))
-    for number, found in drive(searches, shares.respond, batch_size=lambda: cases[0].batching.size):
-        spent = {"seconds": shares.seconds[number], **memory.spent()}
+        case.responses.clear()
+    memory = PeakMemory(cases[0].model)
+    searches = search_together(cases, wanted.recipe, wanted.seed, cases[0].batching, budget=wanted.budget)
+    for number, found, seconds in searches:
+        spent = {"seconds": seconds, **memory.spent()}
         yield number, {**numbers(subjects[number], wanted, found), **spent}
-        shares.tick()  # what was done with the result is not the search's
-
-
-def _search(case: Case, wanted: Measurement, budget: int | None) -> Search:
-    return Search(wanted.recipe, case.problem(wanted.seed), budget=budget, oracle=Oracle(case.known))
 
 
 def numbers(subject: Subject, wanted: Measurement, found: SearchResult) -> dict[str, Any]:
@@ -112,7 +101,7 @@ def numbers(subject: Subject, wanted: Measurement, found: SearchResult) -> dict[
         "complete": found.complete,
         "label": case.bound.target.label,
     }
-    mask = [] if found.selection is None else list(completed(found.selection).order[: int(found.selection.mask.sum())])
+    mask = [] if found.selection is None else list(found.selection.regions)
     if found.order is not None:
         order = found.order.tolist()
         curves = case.replay(order)
@@ -131,7 +120,7 @@ def numbers(subject: Subject, wanted: Measurement, found: SearchResult) -> dict[
     ((score, removed, full, blank),), _ = case.ask(np.array([kept, ~kept, kept | True, kept & False]))
     scores = {"score": float(score), "removed_score": float(removed), "full": float(full), "blank": float(blank)}
     scores |= {f"score/{fill}": _score(subject.on(fill), kept) for fill in wanted.fills}
-    scores |= {f"score@{budget}": _score(case, _mask_at(subject, wanted, found, budget)) for budget in wanted.budgets}
+    scores |= {f"score@{budget}": _score(case, _mask_at(wanted, found, budget)) for budget in wanted.budgets}
     area = float(case.partition.areas[mask].sum())
     result = {**counted, **scores, **_enough(found, score), "area": area, "mask": mask}
     return {**result, **_overlap(subject, mask), **repair(case, kept[None])}
@@ -141,12 +130,12 @@ def _score(case: Case, kept: Bools) -> float:
     return float(case.ask(kept[None])[0][0, 0])
 
 
-def _mask_at(subject: Subject, wanted: Measurement, found: SearchResult, budget: int) -> Bools:
+def _mask_at(wanted: Measurement, found: SearchResult, budget: int) -> Bools:
     """The mask (n,) of the same search stopped at a budget: all that it asks for is known by now."""
     if budget < found.ledger.mec:
-        case = subject.given if wanted.given else subject.case
-        searches = [_search(case, wanted, budget)]
-        ((_, found),) = drive(searches, responder([case]), batch_size=lambda: case.batching.size)
+        case: Case = found.about
+        searches = [case.start(wanted.recipe, wanted.seed, budget=budget)]
+        ((_, found),) = drive(searches, Responder(), batch_size=lambda: case.batching.size)
     assert found.mask is not None
     return found.mask
 
@@ -169,7 +158,7 @@ def repair(case: Case, rows: Bools) -> dict[str, Any]:
     """
     target = case.bound.target
     whole = np.ones((1, case.partition.n), dtype=bool)
-    top = case.tops.get(pack(whole)[0])
+    (top,) = case.responses.answers_to(whole)
     word = yes_or_no(target.label) is not None and target.label.isalpha()
     if top is None or (top == target.index if target.numbered else not word):
         return {}
@@ -179,34 +168,3 @@ def repair(case: Case, rows: Bools) -> dict[str, Any]:
     tried = outcome(case, rows)
     result = {"given": given, "mistake": mistake(given, target.label), "repaired": tried.repaired}
     return {**result, "removed": tried.removed, "kept": tried.kept}
-
-
-class Shares:
-    """Splits the wall time among searches that share batches, by the images each sends."""
-
-    def __init__(self, cases: Sequence[Case]) -> None:
-        self.cases = cases
-        self.seconds = [0.0] * len(cases)
-        self._respond = responder(cases)
-        self._last = time.perf_counter()
-
-    def tick(self) -> float:
-        """Seconds since the last one."""
-        before, self._last = self._last, time.perf_counter()
-        return self._last - before
-
-    def started(self, start: Any) -> Iterator[Search]:
-        """A search per case; methods that use gradients have done all of it when they have started."""
-        for number, case in enumerate(self.cases):
-            self.tick()
-            search = start(case)
-            self.seconds[number] += self.tick()
-            yield search
-
-    def respond(self, parts: Sequence[Piece]) -> Sequence[ArrayLike]:
-        """Answer a batch."""
-        answers = self._respond(parts)
-        each = self.tick() / sum(len(rows) for _, rows in parts)
-        for number, rows in parts:
-            self.seconds[number] += each * len(rows)
-        return answers

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from whymask.api import sized
 from whymask.bench.config import EMPHASES, Config, MethodSpec, ModelSpec, SplitSpec
 from whymask.bench.measure import Measured, Measurement, Subject, measure
 from whymask.bench.records import Record, Row
@@ -15,6 +14,7 @@ from whymask.data.manifest import Sample
 from whymask.data.objects import truth
 from whymask.errors import WhymaskError
 from whymask.explainer.case import Case, versions
+from whymask.explainer.explainer import sized
 from whymask.methods import Recipe
 from whymask.models import Model, load
 from whymask.utils.redact import public, redacted

@@ -1,1 +1,1 @@
-"""One image on one model: where searches, which know only sets, meet pixels and scores."""
+"""Explainer: a model and settings. Case: one image on it, where searches, which know only sets, meet pixels."""

@@ -47,7 +47,7 @@ def in_words(
     """
     texts = [text for top in tops if (text := named(model, top)) is not None]
     if len(texts) < len(tops):
-        raise WhymaskError(f"{model.name} tells scores but not what it answers; use a model that runs here.")
+        raise WhymaskError(f"{model.name} reports scores but not its answers; use a model that runs here.")
     if not isinstance(model, Generates):
         return texts
     unsettled = [i for i, text in enumerate(texts) if not yes_or_no(text)]

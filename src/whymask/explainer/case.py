@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import version
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
 from whymask.arrays import Bools, Floats, Rows
 from whymask.errors import whole
@@ -27,31 +28,30 @@ from whymask.models.memory import PeakMemory
 from whymask.results.base import ExplainedImage
 from whymask.results.mask import EvidenceMask
 from whymask.results.ordering import Ordering
-from whymask.search.driver import Piece, Progress, RespondMany, Search, SearchResult, drive, in_batches
-from whymask.search.objective import SUFF_NECC, SUFFICIENCY, Ledger, Objective, Oracle, pack
-from whymask.search.protocol import Problem, completed
+from whymask.search.driver import Piece, Progress, Search, SearchResult, drive, in_batches
+from whymask.search.objective import SUFF_NECC, SUFFICIENCY, Ledger, Objective, Oracle, Responses, pack
+from whymask.search.protocol import Problem
 from whymask.version import __version__
 
 if TYPE_CHECKING:
     from whymask.models.differentiable import Differentiable
 
 
-@dataclass
+@dataclass(eq=False)
 class Case:
     """A bound image with its partition, and every response known so far.
 
-    Searches and replays of one case share what is known; each search still keeps the ledger of its own.
+    Searches and replays of one case share its responses; each search still keeps its own ledger.
     """
 
     model: Model
     bound: Bound
     partition: Partition
     batching: Batching
-    settings: dict[str, Any]  # resize, fill: what else the provenance tells
-    known: dict[bytes, float] = field(default_factory=dict)
-    tops: dict[bytes, int] = field(default_factory=dict)  # the answer the model would give, where it tells
+    settings: dict[str, Any]  # question, resize, fill: what else the provenance contains
+    responses: Responses = field(default_factory=Responses)
     before_batch: Callable[[int], None] | None = None
-    """Told how many images a batch has; what it raises ends a search or a replay there, be it forward or backward."""
+    """Called with the size of each batch, of gradient methods too; an exception raised here ends the search."""
 
     @classmethod
     def of(
@@ -72,6 +72,12 @@ class Case:
         parts = partition(bound.canvas, regions, image_shape=(height, width), box=bound.box)
         settings = {"question": question, "resize": resize, "fill": fill_name(fill)}
         return cls(model, bound, parts, batching(model, batch_size), settings)
+
+    def again(self, **changes: Any) -> Case:
+        """The same image and regions with another target or fill."""
+        options = {name: self.settings.get(name) for name in ("question", "resize")}
+        options |= {"target": self.bound.target.name, "fill": self.bound.fill, **changes}
+        return replace(self, bound=bind(self.model, self.bound.image, **options), responses=Responses())
 
     def __post_init__(self) -> None:
         self._index = self.bound.index(self.partition.labels)
@@ -104,11 +110,10 @@ class Case:
 
     def ask(self, rows: Bools, objective: Objective = SUFFICIENCY) -> tuple[Floats, int]:
         """Responses (sides, B) outside a search, and how many images had to be sent for them."""
-        question = Oracle(self.known).open(rows, objective, "probe")
-        responses = in_batches([(0, question.send)], responder([self]), lambda: self.batching.size)[0]
-        self.known.update(zip(question.send_keys, responses.tolist(), strict=True))
-        values = np.array([self.known[key] for key in question.keys])
-        return values.reshape(len(objective.sides), -1), len(question.send)
+        oracle = Oracle(self.responses)
+        query = oracle.open(rows, objective, "probe")
+        (responses,) = in_batches([(self, query.send)], Responder(), lambda: self.batching.size)
+        return oracle.by_side(query, responses), len(query.send)
 
     def problem(self, seed: int) -> Problem:
         """What a search may know of this case; its random choices depend on the seed and the picture."""
@@ -117,6 +122,18 @@ class Case:
         return Problem(
             parts.n, (seed, picture), parts.centroids, parts.areas, parts.labels, differentiable=self.differentiable
         )
+
+    def start(
+        self,
+        recipe: Recipe,
+        seed: int = 0,
+        *,
+        budget: int | None = None,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> Search:
+        """A search of this case, for the driver to advance."""
+        oracle = Oracle(self.responses)
+        return Search(recipe, self.problem(seed), self, budget=budget, oracle=oracle, progress=progress)
 
     def search(
         self,
@@ -129,11 +146,8 @@ class Case:
         """Run a recipe once per seed, all of them together; a result per seed."""
         memory = PeakMemory(self.model)
         start = time.perf_counter()
-        searches = [
-            Search(recipe, self.problem(seed), budget=budget, oracle=Oracle(self.known), progress=progress)
-            for seed in seeds
-        ]
-        found = dict(drive(searches, responder([self] * len(searches)), batch_size=lambda: self.batching.size))
+        searches = [self.start(recipe, seed, budget=budget, progress=progress) for seed in seeds]
+        found = dict(drive(searches, Responder(), batch_size=lambda: self.batching.size))
         spent = {"budget": budget, "seconds": time.perf_counter() - start, **memory.spent()}
         return [self.result(found[i], self.provenance(recipe, seed) | spent) for i, seed in enumerate(seeds)]
 
@@ -166,11 +180,10 @@ class Case:
             full_score=float(full),
             blank_score=float(blank),
         )
-        inside = selection.order if selection is not None and selection.order is not None else ()
         if found.order is not None:
             order = tuple(found.order.tolist())
             kept = 0 if selection is None else selection.kept
-            regions = () if selection is None else completed(selection).order[: int(selection.mask.sum())]
+            regions = () if selection is None else selection.regions
             return Ordering(
                 image, ledger, provenance, found.complete, order=order, initial_mask=regions, kept=kept, map=found.map
             )
@@ -180,8 +193,8 @@ class Case:
             ledger,
             provenance,
             found.complete,
-            regions=completed(selection).order[: int(selection.mask.sum())],
-            ordered=len(inside) == int(selection.mask.sum()),
+            regions=selection.regions,
+            ordered=len(selection.order or ()) == len(selection.regions),
             score=float(own[0]),
             removed_score=float(own[1]),
             frontier=found.frontier,
@@ -194,9 +207,9 @@ class Case:
         )
 
     def _prediction(self) -> str | None:
-        """The model's own answer on the whole canvas; the probe that scored it has told."""
-        (key,) = pack(np.ones((1, self.partition.n), dtype=bool))
-        return named(self.model, self.tops.get(key))
+        """The model's own answer on the whole canvas, once that has been scored."""
+        (answer,) = self.responses.answers_to(np.ones((1, self.partition.n), dtype=bool))
+        return named(self.model, answer)
 
     def provenance(self, recipe: Recipe, seed: int) -> dict[str, Any]:
         """Everything needed to get a result again."""
@@ -249,76 +262,80 @@ def bind(model: Model, image: ImageSource, **options: Any) -> Bound:
         return model.bind(image, **options)
 
 
-def responder(cases: Mapping[int, Case] | Sequence[Case]) -> RespondMany:
-    """Answers the driver's batches: part i is about cases[i], and rows that fit together share a forward.
+class Responder:
+    """Answers the driver's batches: each piece is about a case, and rows that fit together share a forward.
 
     A batch that does not fit into memory is sent in halves.
     """
-    room: dict[Hashable, Any] = {}  # the last batch of tensors, at most one: the next of its kind reuses its memory
 
-    def respond(parts: Sequence[Piece]) -> list[Floats]:
-        answers: list[Floats] = [np.empty(0)] * len(parts)
+    def __init__(self) -> None:
+        self._room: dict[Hashable, Any] = {}  # the last batch of tensors: the next of its kind reuses its memory
+
+    def __call__(self, pieces: Sequence[Piece]) -> list[Floats]:
+        """The scores of each piece."""
+        answers: list[Floats] = [np.empty(0)] * len(pieces)
         by_key: dict[Hashable, list[int]] = {}
-        for i, (number, _) in enumerate(parts):
-            by_key.setdefault((id(cases[number].model), cases[number].bound.key), []).append(i)
+        for i, (case, _) in enumerate(pieces):
+            by_key.setdefault((id(case.model), case.bound.key), []).append(i)
         for together in by_key.values():
-            scores = forward([parts[i] for i in together])
-            ends = np.cumsum([len(parts[i][1]) for i in together])
-            for i, piece in zip(together, np.split(scores, ends[:-1]), strict=True):
-                answers[i] = piece
+            some = [pieces[i] for i in together]
+            for i, scores in zip(together, _by_piece(self._forward(some), some), strict=True):
+                answers[i] = scores
         return answers
 
-    def forward(parts: Sequence[Piece]) -> Floats:
-        some = cases[parts[0][0]]
-        count = sum(len(rows) for _, rows in parts)
-        if some.before_batch:
-            some.before_batch(count)
+    def _forward(self, pieces: Sequence[Piece]) -> Floats:
+        first: Case = pieces[0][0]
+        count = sum(len(rows) for _, rows in pieces)
+        if first.before_batch:
+            first.before_batch(count)
         start = time.perf_counter()
-        response = attempt(parts, count)
+        response = self._attempt(pieces, count)
         if response is None:
             if count == 1:
                 raise too_large()
-            some.batching.out_of_memory(count)
-            return np.concatenate([forward(half) for half in halves(parts)])
-        some.batching.record(count, time.perf_counter() - start)
+            first.batching.out_of_memory(count)
+            return np.concatenate([self._forward(half) for half in halves(pieces)])
+        first.batching.record(count, time.perf_counter() - start)
         if response.top is not None:
-            keys = [(number, key) for number, rows in parts for key in pack(rows)]
-            for (number, key), top in zip(keys, response.top.tolist(), strict=True):
-                cases[number].tops[key] = top
+            for (case, rows), answers in zip(pieces, _by_piece(response.top, pieces), strict=True):
+                case.responses.answers.update(zip(pack(rows), answers.tolist(), strict=True))
         return response.score
 
-    def attempt(parts: Sequence[Piece], count: int) -> Response | None:
+    def _attempt(self, pieces: Sequence[Piece], count: int) -> Response | None:
         """The response to a batch; None when memory ran out, and then nothing of the batch is left in it."""
-        some = cases[parts[0][0]]
-        key = (id(some.model), some.bound.key)
+        first, room = pieces[0][0], self._room
+        key = (id(first.model), first.bound.key)
         if key not in room or len(room[key]) < count:
             room.clear()  # first, so that two batches are never held at once
         try:
-            if len(parts) == 1:  # one image: its batches can be composed in the same memory
-                inputs = some.inputs(parts[0][1], room.get(key))
+            if len(pieces) == 1:  # one image: its batches can be composed in the same memory
+                inputs = first.inputs(pieces[0][1], room.get(key))
                 if not isinstance(inputs, np.ndarray):  # only tensors are composed in given memory
                     room.setdefault(key, inputs)
             else:
-                inputs = stack([cases[number].inputs(rows) for number, rows in parts])
-            return some.model.respond(inputs, [cases[number].bound for number, rows in parts for _ in rows])
+                inputs = stack([case.inputs(rows) for case, rows in pieces])
+            response: Response = first.model.respond(inputs, [case.bound for case, rows in pieces for _ in rows])
+            return response
         except Exception as error:  # of any library
             if not is_out_of_memory(error):
                 raise
             room.clear()
             return None
 
-    return respond
+
+def _by_piece(values: NDArray[Any], pieces: Sequence[Piece]) -> list[NDArray[Any]]:
+    return np.split(values, np.cumsum([len(rows) for _, rows in pieces])[:-1])
 
 
-def halves(parts: Sequence[Piece]) -> tuple[list[Piece], list[Piece]]:
-    """The same rows in two lists of parts, about half of them in each."""
-    left = sum(len(rows) for _, rows in parts) // 2
+def halves(pieces: Sequence[Piece]) -> tuple[list[Piece], list[Piece]]:
+    """The same rows in two lists of pieces, about half of them in each."""
+    left = sum(len(rows) for _, rows in pieces) // 2
     first: list[Piece] = []
     second: list[Piece] = []
-    for number, rows in parts:
+    for about, rows in pieces:
         if left:
-            first.append((number, rows[:left]))
+            first.append((about, rows[:left]))
         if len(rows) > left:
-            second.append((number, rows[left:]))
+            second.append((about, rows[left:]))
         left = max(0, left - len(rows))
     return first, second

@@ -2,67 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
-from whymask.api import recipe_for, sized
 from whymask.arrays import Bools
 from whymask.errors import WhymaskError
 from whymask.explainer.answers import begins, in_words
-from whymask.explainer.case import Case, bind, prefixes
-from whymask.images.imaging import ImageSource, Resize
-from whymask.images.masking import Fill
-from whymask.images.partition import Regions
+from whymask.explainer.case import Case, prefixes
 from whymask.methods import Recipe
 from whymask.metrics.repair import RepairOutcome, correction_region
-from whymask.models.base import Model
-from whymask.models.registry import load
 from whymask.results.mask import EvidenceMask
 from whymask.results.ordering import Ordering
 from whymask.results.repair import Repair
 from whymask.search.driver import Progress
-from whymask.search.objective import Ledger, pack
-
-
-def repair(
-    image: ImageSource,
-    model: Model | str,
-    *,
-    want: int | str,
-    question: str | None = None,
-    method: str | Recipe = "trace",
-    k: int | None = None,
-    regions: Regions = "slico:64",
-    fill: Fill = "black",
-    resize: Resize = "own",
-    seed: int = 0,
-    budget: int | None = None,
-    batch_size: int | None = None,
-    params: Mapping[str, Any] | None = None,
-    progress: Callable[[Progress], None] | None = None,
-) -> Repair:
-    """Show a model only the regions that speak for the wanted answer, and ask again.
-
-    Args:
-        image: a path, bytes, a PIL image or an array.
-        model: a model that tells its answers, or the id of one: multimodal models, classifiers.
-        want: the answer that should have been given, such as "No"; for classifiers a class.
-        question: for models that answer questions.
-        method: a recipe (see `whymask methods`). A mask method is tried once, on its mask; of a full search such as
-            "trace+greedy" all prefixes are tried, from the scores it has seen anyway.
-        k: size of the mask; by default the model's (10 for models that answer questions).
-        regions, fill, resize, seed, budget, batch_size, params, progress: as for `explain`.
-    """
-    recipe = recipe_for(method, k, params)
-    if isinstance(model, str):
-        model = load(model)
-    recipe = sized(recipe, model)
-    case = Case.of(
-        image, model, target=want, question=question, regions=regions, fill=fill, resize=resize, batch_size=batch_size
-    )
-    return attempt(case, recipe, seed, budget=budget, progress=progress)
+from whymask.search.objective import Ledger
 
 
 def attempt(
@@ -73,7 +27,7 @@ def attempt(
     budget: int | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Repair:
-    """Repair the answer to a case whose target is the wanted one; refused where that is the answer already."""
+    """Repair the answer to a case whose target is the wanted one; an answer that is right already is an error."""
     wanted = case.bound.target.label
     if "[[" in wanted:
         raise WhymaskError(f"the wanted answer is in plain words, such as 'No', not {wanted!r}.")
@@ -92,7 +46,7 @@ def replies(case: Case, rows: Bools) -> list[tuple[str, bool]]:
     """
     case.ask(rows)
     model, bound, target = case.model, case.bound, case.bound.target
-    tops = [case.tops.get(key) for key in pack(rows)]
+    tops = case.responses.answers_to(rows)
     texts = in_words(model, tops, lambda some: case.inputs(rows[some]), [bound] * len(rows))
     if target.numbered:
         return [(text, top == target.index) for text, top in zip(texts, tops, strict=True)]
@@ -111,22 +65,22 @@ def outcome(case: Case, rows: Bools) -> RepairOutcome:
 
 def judge(case: Case, found: EvidenceMask | Ordering) -> Repair:
     """What becomes of the answer when only what was found for the wanted one is kept."""
-    n, sent = case.partition.n, 0
     order: tuple[int, ...] = ()
     seen: tuple[float, ...] = ()
     right: tuple[bool, ...] = ()
-    ((given, _),) = replies(case, np.ones((1, n), dtype=bool))
+    ((given, _),) = replies(case, np.ones((1, case.partition.n), dtype=bool))
+    given_score, sent = _given_score(case)
     if isinstance(found, EvidenceMask):
         mask = found
         ((answer, repaired),) = replies(case, found.chosen[None])
     else:
         rows = prefixes(found.order)
-        ((scores,), sent) = case.ask(rows)
+        (scores,), fresh = case.ask(rows)
         said = replies(case, rows)
         order, seen, right = found.order, tuple(scores.tolist()), tuple(ok for _, ok in said)
         best = right.index(True) if any(right) else int(scores.argmax())
         ((removed,),), more = case.ask(~rows[best : best + 1])
-        sent += more
+        sent += fresh + more
         answer, repaired = said[best]
         mask = EvidenceMask(
             found.image,
@@ -139,11 +93,11 @@ def judge(case: Case, found: EvidenceMask | Ordering) -> Repair:
             removed_score=float(removed),
         )
     ledger = Ledger(dict(mask.ledger.entries))
-    ledger.add("probe", "suff", sent + 1, sent + 1)
+    ledger.add("probe", "suff", sent, sent)
     return Repair(
         **vars(mask) | {"ledger": ledger},
         given=given,
-        given_score=_given_score(case),
+        given_score=given_score,
         answer=answer,
         repaired=repaired,
         order=order,
@@ -152,10 +106,9 @@ def judge(case: Case, found: EvidenceMask | Ordering) -> Repair:
     )
 
 
-def _given_score(case: Case) -> float:
-    """The probability of the model's own answer to the whole image, by its class or its first token."""
-    (key,) = pack(np.ones((1, case.partition.n), dtype=bool))
-    own = bind(
-        case.model, case.bound.canvas, target=case.tops[key], question=case.settings.get("question"), resize="none"
-    )
-    return float(case.model.respond(own.inputs[None], [own]).score[0])
+def _given_score(case: Case) -> tuple[float, int]:
+    """The probability of the model's own answer to the whole image, by its class or first token, and the forwards."""
+    whole_image = np.ones((1, case.partition.n), dtype=bool)
+    (answer,) = case.responses.answers_to(whole_image)
+    ((score,),), sent = case.again(target=answer).ask(whole_image)
+    return float(score), sent

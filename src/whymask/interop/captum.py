@@ -29,8 +29,8 @@ class EvidenceAttribution:
     Args:
         forward_func: images (B, C, H, W) to class scores (B, classes): a module or any function. A module is called as
             it is, so put it in evaluation mode first.
-        method: a recipe (see `whymask methods`). An initialiser such as "trace" gives masks, a full search such as
-            "trace+greedy" orderings.
+        method: a recipe (see `whymask methods`). A mask method such as "trace" gives masks, a full search such as
+            "trace+greedy" orderings. The default is the paper's, not ours: comparisons expect a published method.
         k: number of features kept, for methods that have this parameter.
         output: what forward_func returns, "logits" or "probs".
         seed: reaches every random choice, together with the image.
@@ -91,19 +91,19 @@ class EvidenceAttribution:
         attributions = torch.zeros(inputs.shape, dtype=torch.float32, device=inputs.device)
         with torch.no_grad():  # not inference_mode: what a module keeps of a forward may be used in training
             examples = self._examples(inputs, baselines, target, feature_mask)
-            searches = [Search(self.recipe, example.problem(self.seed)) for example in examples]
+            searches = [Search(self.recipe, example.problem(self.seed), example) for example in examples]
             expected = sum(self.recipe.estimate(example.partition.n) for example in examples)
             with tqdm(total=expected, unit="forward", disable=not show_progress) as bar:
 
-                def respond(parts: Sequence[Piece]) -> list[NDArray[np.float32]]:
-                    images = stack([examples[number].masked(rows) for number, rows in parts])
-                    scores = self._scores(images, [examples[number].target for number, rows in parts for _ in rows])
+                def respond(pieces: Sequence[Piece]) -> list[NDArray[np.float32]]:
+                    images = stack([example.masked(rows) for example, rows in pieces])
+                    scores = self._scores(images, [example.target for example, rows in pieces for _ in rows])
                     bar.update(len(scores))
-                    return np.split(scores, np.cumsum([len(rows) for _, rows in parts])[:-1])
+                    return np.split(scores, np.cumsum([len(rows) for _, rows in pieces])[:-1])
 
                 for number, found in drive(searches, respond, batch_size=batch_size):
                     values = torch.from_numpy(_values(found)).to(inputs.device)
-                    attributions[number] = values[examples[number].index]
+                    attributions[number] = values[found.about.index]
         return attributions
 
     def _examples(

@@ -9,29 +9,29 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from whymask.arrays import Bools, Floats, Rows, real_numbers
 from whymask.errors import WhymaskError, whole
-from whymask.search.objective import Ledger, Oracle, Query
-from whymask.search.protocol import Algorithm, Ask, Problem, Ranking, Selection
+from whymask.search.objective import Ledger, Oracle, Query, Responses, pack
+from whymask.search.protocol import Algorithm, Ask, Problem, Ranking, Selection, mask_of
 
 ROUNDING = 1e-6  # a sum of probabilities may miss 0 or 1 by this much
 
 Respond: TypeAlias = Callable[[Bools], ArrayLike]
 """Kept sets (B, n) of one search -> responses (B,) in [0, 1]."""
 
-Piece: TypeAlias = tuple[int, Rows]
-"""The number of a search and masked images of it: kept sets (B, n) or pixel masks (B, H, W)."""
+Piece: TypeAlias = tuple[Any, Rows]
+"""What a search is about and masked images of it: kept sets (B, n) or pixel masks (B, H, W)."""
 
 BatchSize: TypeAlias = int | Callable[[], int] | None
 """The most images in one batch: a number, a function that is asked before each batch, or no limit."""
 
 RespondMany: TypeAlias = Callable[[Sequence[Piece]], Sequence[ArrayLike]]
-"""One model batch made of parts of several searches -> the responses of each part."""
+"""One model batch made of pieces of several searches -> the responses to each piece."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +50,7 @@ class SearchResult:
         default_factory=dict
     )  # for a mask: size -> the best score seen, up to twice its own
     asked: Set[bytes] = field(default=frozenset(), repr=False)  # the packed bits of every image it has asked for
+    about: Any = field(default=None, repr=False)  # what was searched
 
     def __str__(self) -> str:
         what = "an ordering" if self.mask is None else f"a mask of {np.count_nonzero(self.mask)} regions"
@@ -61,25 +62,42 @@ class SearchResult:
 
 @dataclass(frozen=True, eq=False)
 class Progress:
-    """Told after every batch: how far a search is."""
+    """The state of a search after a batch."""
 
     forwards: int  # distinct masked images so far (mec)
     best: Selection | Ranking  # what would be returned now
+    responses: Responses = field(repr=False)  # all that are known, of other searches over the same image too
+
+    def standing(self) -> tuple[tuple[int, ...], float | None]:
+        """The regions of the best mask and its score; of an ordering, the regions placed so far that were scored."""
+        best = self.best
+        if isinstance(best, Selection):
+            (key,) = pack(best.mask[None])
+            return tuple(np.flatnonzero(best.mask).tolist()), self.responses.scores.get(key)
+        for placed in range(best.placed, 0, -1):
+            (key,) = pack(mask_of(best.order[:placed], len(best.order))[None])
+            if key in self.responses.scores:
+                return best.order[:placed], self.responses.scores[key]
+        return (), None
 
 
 class Search:
-    """One search under way."""
+    """One search under way.
+
+    `about` is whatever the responder needs to answer its queries, such as the image: each piece of a batch carries it.
+    """
 
     def __init__(
         self,
         recipe: Algorithm,
         problem: Problem,
+        about: Any = None,
         *,
         budget: int | None = None,
         oracle: Oracle | None = None,
         progress: Callable[[Progress], None] | None = None,
     ) -> None:
-        self.recipe = recipe
+        self.recipe, self.about = recipe, about
         self.budget = None if budget is None else whole("a budget of forwards", budget, 0)
         self.oracle = oracle or Oracle()
         self.progress = progress
@@ -98,11 +116,11 @@ class Search:
         try:
             self.ask = next(self.generator) if scores is None else self.generator.send(scores)
         except StopIteration as stop:
-            self._tell(stop.value)
+            self._report(stop.value)
             self._finish(stop.value, complete=not self._spent)
             return
         if scores is not None:
-            self._tell(self.ask.best)
+            self._report(self.ask.best)
         count = 0 if self._spent else self._affordable()
         self._spent = count < len(self.ask.rows)
         if self._spent and not (count and self.ask.divisible):
@@ -122,9 +140,9 @@ class Search:
         left = self.budget - self.oracle.ledger.mec
         return bisect_right(range(1, count + 1), left, key=lambda some: sum(self._open(some).fresh))
 
-    def _tell(self, best: Selection | Ranking) -> None:
+    def _report(self, best: Selection | Ranking) -> None:
         if self.progress:
-            self.progress(Progress(self.oracle.ledger.mec, best))
+            self.progress(Progress(self.oracle.ledger.mec, best, self.oracle.responses))
 
     def _finish(self, found: Selection | Ranking, *, complete: bool) -> None:
         found = self.recipe.settle(found)
@@ -139,6 +157,7 @@ class Search:
             ledger=Ledger(dict(self.oracle.ledger.entries)),
             complete=complete,
             asked=self.oracle.asked,
+            about=self.about,
             frontier={} if isinstance(found, Ranking) else self.oracle.archive.frontier(2 * int(found.mask.sum())),
         )
 
@@ -175,30 +194,29 @@ def _drive(
             result = running.pop(number).result
             assert result is not None
             yield number, result
-        parts = [(number, search.query.send) for number, search in running.items()]
-        for number, responses in in_batches(parts, respond, batch_size).items():
-            running[number].answer(responses)
+        pieces = [(search.about, search.query.send) for search in running.values()]
+        for search, responses in zip([*running.values()], in_batches(pieces, respond, batch_size), strict=True):
+            search.answer(responses)
 
 
-def in_batches(parts: Sequence[Piece], respond: RespondMany, batch_size: BatchSize) -> dict[int, Floats]:
-    """Cut the parts into batches, send them, and put the checked responses of each search together again."""
-    answers: dict[int, list[Floats]] = {number: [] for number, _ in parts}
-    batch: list[Piece] = []
+def in_batches(pieces: Sequence[Piece], respond: RespondMany, batch_size: BatchSize) -> list[Floats]:
+    """Cut the pieces into batches, send them, and return the checked responses to each piece."""
+    answers: list[list[Floats]] = [[np.empty(0)] for _ in pieces]
+    batch: list[tuple[Piece, list[Floats]]] = []  # with the list that its responses belong to
     room = _room(batch_size)
 
     def flush() -> None:
-        nonlocal batch
-        replies = list(respond(batch)) if batch else []
+        replies = list(respond([piece for piece, _ in batch])) if batch else []
         if len(replies) != len(batch):
             raise WhymaskError(f"the model was sent {len(batch)} parts of a batch but answered {len(replies)}.")
-        for (number, rows), responses in zip(batch, replies, strict=True):
-            answers[number].append(check(responses, len(rows)))
-        batch = []
+        for ((_, rows), answer), responses in zip(batch, replies, strict=True):
+            answer.append(check(responses, len(rows)))
+        batch.clear()
 
-    for number, rows in parts:
+    for (about, rows), answer in zip(pieces, answers, strict=True):
         while len(rows):
             some = rows if room is None else rows[:room]
-            batch.append((number, some))
+            batch.append(((about, some), answer))
             rows = rows[len(some) :]
             if room is not None:
                 room -= len(some)
@@ -206,7 +224,7 @@ def in_batches(parts: Sequence[Piece], respond: RespondMany, batch_size: BatchSi
                     flush()
                     room = _room(batch_size)
     flush()
-    return {number: np.concatenate(pieces) if pieces else np.empty(0) for number, pieces in answers.items()}
+    return [np.concatenate(answer) for answer in answers]
 
 
 def _room(batch_size: BatchSize) -> int | None:

@@ -1,4 +1,4 @@
-"""F(S) of Eq. 2, the responses already known, and the ledger of what was asked.
+"""F(S) of Eq. 2, the responses known so far, and the ledger of what was asked.
 
 A response is f_y(x_S) in [0, 1] for one masked image. Sufficiency needs the response to the image
 that keeps S, necessity the one to the image that keeps everything else.
@@ -54,7 +54,7 @@ class Objective:
 
     @property
     def sides(self) -> tuple[Side, ...]:
-        """The sides F looks at; one of weight 0 costs no forward."""
+        """The sides F needs; one of weight 0 costs no forward."""
         if self.alpha == 1:
             return ("suff",)
         return ("necc",) if self.alpha == 0 else ("suff", "necc")
@@ -83,7 +83,7 @@ class Ledger:
     `nominal` is what would be sent without a cache, the count the paper's identities speak of.
     `mec` is the number of distinct masked images asked for, the figure to report.
     Both are kept by stage and side; a repeated image belongs to the stage that asked first. Probing is
-    counted apart: it is an entry, but in neither sum. (A replay's forwards are told by its Curves.)
+    counted apart: it is an entry, but in neither sum. (The forwards of a replay are reported by its Curves.)
     """
 
     entries: dict[tuple[LedgerStage, Side], tuple[int, int]] = field(default_factory=dict)
@@ -195,22 +195,39 @@ class Archive:
         }
 
     def near(self, objective: Objective, mask: Bools) -> tuple[Bools, Floats]:
-        """Of these the sets that are at most twice as large as `mask` (n,): larger ones live by other rules."""
+        """Of these the sets that are at most twice as large as `mask` (n,): larger sets behave differently."""
         rows, scores = self.scored(objective)
         small = rows.sum(axis=1) <= 2 * mask.sum()
         return rows[small], scores[small]
 
 
+@dataclass(eq=False)
+class Responses:
+    """The responses to masked versions of one image, by their packed bits."""
+
+    scores: dict[bytes, float] = field(default_factory=dict)
+    answers: dict[bytes, int] = field(default_factory=dict)  # the model's own answer, where it reports one
+
+    def answers_to(self, rows: Rows) -> list[int | None]:
+        """The answers to the images that keep these sets (B, n), as far as they are known."""
+        return [self.answers.get(key) for key in pack(rows)]
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.scores.clear()
+        self.answers.clear()
+
+
 class Oracle:
     """Turns candidate sets into F for one search: what is known, what must be sent, what it cost.
 
-    Oracles over the same image may share one `known` store; each still keeps the ledger of its own search. What two
-    of them ask for at the very same time is sent for both.
+    Oracles over the same image may share `responses`; each still keeps the ledger of its own search. What two of them
+    ask for at the very same time is sent for both.
     With `cache=False` every image is sent each time it is asked for, and the ledger stays the same.
     """
 
-    def __init__(self, known: dict[bytes, float] | None = None, *, cache: bool = True) -> None:
-        self.known = {} if known is None else known
+    def __init__(self, responses: Responses | None = None, *, cache: bool = True) -> None:
+        self.responses = Responses() if responses is None else responses
         self.cache = cache
         self.asked: set[bytes] = set()
         self.archive = Archive()
@@ -227,26 +244,31 @@ class Oracle:
             new.update(key for key in keys[start : start + len(rows)] if key not in self.asked)
             fresh.append(len(new) - before)
         if self.cache:
-            first = {key: i for i, key in reversed(list(enumerate(keys))) if key not in self.known}
+            first = {key: i for i, key in reversed(list(enumerate(keys))) if key not in self.responses.scores}
             index = sorted(first.values())
             return Query(objective, stage, keys, tuple(fresh), images[index], [keys[i] for i in index])
         return Query(objective, stage, keys, tuple(fresh), images, keys)
 
     def answer(self, query: Query, responses: Floats) -> Floats:
         """Take the responses (m,) to `query.send`, count them, and return F (B,)."""
-        self.known.update(zip(query.send_keys, responses.tolist(), strict=True))
+        return query.objective.combine(self.by_side(query, responses))
+
+    def by_side(self, query: Query, responses: Floats) -> Floats:
+        """The same, but return the responses (sides, B) that F is made of."""
+        scores = self.responses.scores
+        scores.update(zip(query.send_keys, responses.tolist(), strict=True))
         new = [key for key in dict.fromkeys(query.keys) if key not in self.asked]
         self.asked.update(new)
         if query.send.dtype == np.bool_:  # of pixel masks there is nothing to say about regions
-            self.archive.add(new, [self.known[key] for key in new], query.send.shape[1])
+            self.archive.add(new, [scores[key] for key in new], query.send.shape[1])
         sides = query.objective.sides
         for side, fresh in zip(sides, query.fresh, strict=True):
             self.ledger.add(query.stage, side, len(query.keys) // len(sides), fresh)
-        return query.objective.combine(np.array([self.known[key] for key in query.keys]).reshape(len(sides), -1))
+        return np.array([scores[key] for key in query.keys]).reshape(len(sides), -1)
 
 
 def complement(rows: Rows) -> Rows:
-    """The images that show what `rows` hide."""
+    """The complementary images: what each row hides is shown, and vice versa."""
     return ~rows if rows.dtype == np.bool_ else 1 - rows
 
 

@@ -75,6 +75,11 @@ class Selection:
         """S_init as an ordered prefix (Eq. 5)."""
         return (self.order or ())[: self.kept]
 
+    @property
+    def regions(self) -> tuple[int, ...]:
+        """All regions of C, in the internal order as far as that is known."""
+        return completed(self).order[: int(self.mask.sum())]
+
 
 @dataclass(frozen=True, eq=False)
 class Ranking:

@@ -8,7 +8,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi import Request as HttpRequest
 from fastapi.responses import JSONResponse, Response
 
@@ -19,10 +19,10 @@ from whymask.models.base import Model
 from whymask.models.registry import Ability
 from whymask.results.mask import EvidenceMask
 from whymask.results.ordering import Ordering
-from whymask.serve.guard import Guard, RefusedError
+from whymask.serve.guard import Guard, RequestError
 from whymask.serve.history import History
 from whymask.serve.jobs import Job, Jobs, QueueFullError
-from whymask.serve.limits import Turns, Uploads, busy
+from whymask.serve.limits import Turns, Uploads, unavailable
 from whymask.serve.request import MAX_BYTES, Request, read_image
 from whymask.views.document import document
 from whymask.views.report import VIEWER, asset, report
@@ -60,47 +60,137 @@ def create_app(
         patience: seconds a job goes on when nobody asks about it.
         body_seconds: seconds an upload may take.
     """
-    able = abilities or {}
     history = History(folder)
     jobs = Jobs(models, history, waiting=waiting, patience=patience)
-    uploads = Uploads(UPLOADS, MAX_BYTES, body_seconds)
-    decoding = Turns(2, most=UPLOADS, seconds=3, what="images")  # a small file may hold many pixels
-    drawing = Turns(1, most=FIGURES, seconds=60, what="figures")  # matplotlib takes much memory
-    # Now rather than when the first page asks: looking at parameters imports what the methods need.
-    offered = [
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
+    app.state.jobs = jobs  # to be stopped by the server
+    app.add_middleware(Guard, hosts=hosts, token=token)
+    handle_errors(app)
+    app.include_router(page_routes(page_options(models, abilities or {})))
+    app.include_router(job_routes(jobs, history, models, Uploads(UPLOADS, MAX_BYTES, body_seconds)))
+    app.include_router(result_routes(jobs, history))
+    return app
+
+
+def handle_errors(app: FastAPI) -> None:
+    """Answer every error with JSON: {"error": one line}."""
+
+    @app.exception_handler(RequestError)
+    async def request_error(_: HttpRequest, error: RequestError) -> Response:
+        return error.response
+
+    @app.exception_handler(WhymaskError)
+    async def user_error(_: HttpRequest, error: WhymaskError) -> Response:
+        return JSONResponse({"error": str(error)}, 400)
+
+    @app.exception_handler(404)
+    @app.exception_handler(405)
+    async def http_error(_: HttpRequest, error: Any) -> Response:
+        return JSONResponse({"error": f"{error.detail.lower()}."}, error.status_code, headers=error.headers)
+
+
+def page_options(models: Collection[str], abilities: Mapping[str, Collection[str]]) -> dict[str, Any]:
+    """What the page offers. Made when the server starts: listing parameters imports what the methods need."""
+
+    def can(model: str) -> set[str]:
+        return set(abilities.get(model, EVERYTHING))
+
+    listed = [
         {
             "name": method.name,
             "returns": method.returns,
             "summary": method.summary,
             "k": "k" in method.parameters,
-            "models": [name for name in models if method.abilities <= set(able.get(name, EVERYTHING))],
+            "models": [name for name in models if method.abilities <= can(name)],
         }
         for method in methods()
     ]
-    asked = [name for name in models if "question" in able.get(name, EVERYTHING)]
+    return {
+        "models": list(models),
+        "asked": [name for name in models if "question" in can(name)],  # those that answer questions
+        "methods": listed,
+        "method": METHOD,
+        "fills": FILLS,
+        "max_bytes": MAX_BYTES,
+    }
 
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
-    app.state.jobs = jobs  # to be stopped by the server
-    app.add_middleware(Guard, hosts=hosts, token=token)
 
-    @app.exception_handler(RefusedError)
-    async def refused(_: HttpRequest, error: RefusedError) -> Response:
-        return error.response
+def page_routes(offered: dict[str, Any]) -> APIRouter:
+    """The page, its scripts and styles, and what can be chosen on it."""
+    router = APIRouter()
 
-    @app.exception_handler(WhymaskError)
-    async def mistake(_: HttpRequest, error: WhymaskError) -> Response:
-        return JSONResponse({"error": str(error)}, 400)
+    @router.api_route("/", methods=["GET", "HEAD"])
+    def page() -> Response:
+        return Response(asset("page.html"), media_type="text/html; charset=utf-8")
 
-    @app.exception_handler(404)
-    @app.exception_handler(405)
-    async def not_found(_: HttpRequest, error: Any) -> Response:
-        return JSONResponse({"error": f"{error.detail.lower()}."}, error.status_code, headers=error.headers)
+    @router.api_route("/static/{name}", methods=["GET", "HEAD"])
+    def static(name: str) -> Response:
+        if name not in (*SCRIPTS, *STYLES):
+            raise RequestError(404, "there is no such file.")
+        kind = "text/css" if name in STYLES else "text/javascript"
+        return Response(asset(name), media_type=f"{kind}; charset=utf-8")
+
+    @router.get("/api/options")
+    def options() -> dict[str, Any]:
+        return offered
+
+    return router
+
+
+def job_routes(jobs: Jobs, history: History, models: Collection[str], uploads: Uploads) -> APIRouter:
+    """Submit, watch and cancel jobs."""
+    router = APIRouter(prefix="/api/jobs")
+    decoding = Turns(2, most=UPLOADS, seconds=3, what="images")  # a small file may hold many pixels
 
     def find(name: str) -> Job:
         job = jobs.jobs.get(name)
         if job is None:
-            raise RefusedError(404, "there is no such job.")
+            raise RequestError(404, "there is no such job.")
         return job
+
+    @router.post("", status_code=202)
+    async def submit(request: HttpRequest) -> dict[str, str]:
+        try:
+            checked = Request.of(dict(request.query_params), models)
+            if jobs.full or decoding.full:
+                raise unavailable()
+        except (WhymaskError, RequestError):
+            await uploads.drain(request)
+            raise
+        # Decoded once, and now: what cannot be read is refused before there is a job.
+        image = await decoding.run(read_image, await uploads.read(request))
+        try:
+            return {"id": jobs.submit(checked, image).id}
+        except QueueFullError:
+            raise unavailable() from None
+
+    @router.get("/{name}")
+    def job(request: HttpRequest, name: str) -> dict[str, Any]:
+        if name not in jobs.jobs and history.path(name):
+            return {"id": name, "state": "done"}
+        found = find(name)
+        jobs.watch(found, hidden="hidden" in request.query_params)
+        return found.as_dict()
+
+    @router.get("/{name}/picture")
+    def job_picture(name: str) -> dict[str, Any]:
+        found = find(name).picture
+        if found is None:
+            raise RequestError(404, "the image has not been looked at yet.")
+        return found
+
+    @router.delete("/{name}")
+    def cancel(name: str) -> dict[str, Any]:
+        jobs.cancel(find(name))
+        return find(name).as_dict()
+
+    return router
+
+
+def result_routes(jobs: Jobs, history: History) -> APIRouter:
+    """List, show, download and delete results."""
+    router = APIRouter(prefix="/api/results")
+    drawing = Turns(1, most=FIGURES, seconds=60, what="figures")  # matplotlib takes much memory
 
     def view(name: str, of: Callable[[EvidenceMask | Ordering], T]) -> T:
         """A view of a past result. Its file may be from elsewhere: whatever is wrong with it is no fault of ours."""
@@ -110,104 +200,48 @@ def create_app(
                 return of(result)
         except Exception as error:
             log.warning("%s.npz cannot be shown: %r", name, error)
-            raise RefusedError(422, "this result cannot be shown: its file is broken.") from None
-        raise RefusedError(404, "there is no such result.")
+            raise RequestError(422, "this result cannot be shown: its file is broken.") from None
+        raise RequestError(404, "there is no such result.")
 
-    @app.api_route("/", methods=["GET", "HEAD"])
-    def page() -> Response:
-        return Response(asset("page.html"), media_type="text/html; charset=utf-8")
-
-    @app.api_route("/static/{name}", methods=["GET", "HEAD"])
-    def static(name: str) -> Response:
-        if name not in (*SCRIPTS, *STYLES):
-            raise RefusedError(404, "there is no such file.")
-        kind = "text/css" if name in STYLES else "text/javascript"
-        return Response(asset(name), media_type=f"{kind}; charset=utf-8")
-
-    @app.get("/api/options")
-    def options() -> dict[str, Any]:
-        return {
-            "models": list(models),
-            "asked": asked,  # those that answer questions
-            "methods": offered,
-            "method": METHOD,
-            "fills": FILLS,
-            "max_bytes": MAX_BYTES,
-        }
-
-    @app.post("/api/jobs", status_code=202)
-    async def submit(request: HttpRequest) -> dict[str, str]:
-        try:
-            wish = Request.of(dict(request.query_params), models)
-            if jobs.full or decoding.full:
-                raise busy()
-        except (WhymaskError, RefusedError):
-            await uploads.drain(request)
-            raise
-        # Decoded once, and now: what cannot be read is refused before there is a job.
-        image = await decoding.run(read_image, await uploads.read(request))
-        try:
-            return {"id": jobs.submit(wish, image).id}
-        except QueueFullError:
-            raise busy() from None
-
-    @app.get("/api/jobs/{name}")
-    def job(request: HttpRequest, name: str) -> dict[str, Any]:
-        if name not in jobs.jobs and history.path(name):
-            return {"id": name, "state": "done"}
-        found = find(name)
-        jobs.watch(found, hidden="hidden" in request.query_params)
-        return found.as_dict()
-
-    @app.get("/api/jobs/{name}/picture")
-    def job_picture(name: str) -> dict[str, Any]:
-        found = find(name).picture
-        if found is None:
-            raise RefusedError(404, "the image has not been looked at yet.")
-        return found
-
-    @app.delete("/api/jobs/{name}")
-    def cancel(name: str) -> dict[str, Any]:
-        jobs.cancel(find(name))
-        return find(name).as_dict()
-
-    @app.get("/api/results")
+    @router.get("")
     def results() -> list[dict[str, Any]]:
         return history.latest()
 
-    @app.get("/api/results/{name}")
+    @router.get("/{name}")
     def result(name: str) -> dict[str, Any]:
         return view(name, lambda found: document([found], [found.provenance["method"]]))
 
-    @app.delete("/api/results/{name}")
+    @router.delete("/{name}")
     def delete(name: str) -> dict[str, str]:
         if not history.delete(name):
-            raise RefusedError(404, "there is no such result.")
+            raise RequestError(404, "there is no such result.")
         jobs.forget(name)
         return {"id": name}
 
-    @app.get("/api/results/{name}/result.npz")
+    @router.get("/{name}/result.npz")
     def download_result(name: str) -> Response:
         content = history.read(name)
         if content is None:
-            raise RefusedError(404, "there is no such result.")
+            raise RequestError(404, "there is no such result.")
         return attachment(content, "application/octet-stream", "result.npz")
 
-    @app.get("/api/results/{name}/report.html")
+    @router.get("/{name}/report.html")
     def download_report(name: str) -> Response:
         page = view(name, lambda found: report([found], [found.provenance["method"]]).encode())
         return attachment(page, "text/html; charset=utf-8", "report.html")
 
-    @app.get("/api/results/{name}/figure.png")
+    @router.get("/{name}/figure.png")
     async def download_figure(name: str) -> Response:
-        def draw(found: EvidenceMask | Ordering) -> bytes:
-            png = BytesIO()
-            found.figure().savefig(png, format="png", dpi=220)
-            return png.getvalue()
+        return attachment(await drawing.run(view, name, figure), "image/png", "figure.png")
 
-        return attachment(await drawing.run(view, name, draw), "image/png", "figure.png")
+    return router
 
-    return app
+
+def figure(found: EvidenceMask | Ordering) -> bytes:
+    """The picture of a result as a PNG file."""
+    png = BytesIO()
+    found.figure().savefig(png, format="png", dpi=220)
+    return png.getvalue()
 
 
 def attachment(content: bytes, kind: str, name: str) -> Response:

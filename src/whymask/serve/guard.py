@@ -25,11 +25,11 @@ HEADERS = {
 ENTRY = '<!doctype html><title>whymask</title><meta http-equiv="refresh" content="0;url=/">'
 
 
-class RefusedError(Exception):
-    """A request that is answered with an error: its status, a sentence, headers."""
+class RequestError(Exception):
+    """A request that is answered with an error: its status, a message, headers."""
 
-    def __init__(self, status: int, sentence: str, **headers: str) -> None:
-        super().__init__(sentence)
+    def __init__(self, status: int, message: str, **headers: str) -> None:
+        super().__init__(message)
         self.status = status
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
@@ -69,8 +69,8 @@ class Guard:
         try:
             self.check(scope["method"], headers)
             entry = self.enter(scope, headers)
-        except RefusedError as refused:
-            await refused.response(scope, receive, guarded)
+        except RequestError as error:
+            await error.response(scope, receive, guarded)
             return
         await (entry or self.app)(scope, receive, guarded)
 
@@ -78,12 +78,12 @@ class Guard:
         """Refuse what does not come from this server's own page or from a program on the user's behalf."""
         host = headers.get("host", "")
         if hostname(f"//{host}") not in self.hosts:
-            raise RefusedError(421, "this server is not known under that host name; start it with --allow-host.")
+            raise RequestError(421, "this server is not known under that host name; start it with --allow-host.")
         if method in ("GET", "HEAD"):
             return
         site, origin = headers.get("sec-fetch-site"), headers.get("origin")
         if site not in (None, "same-origin") or (origin is not None and netloc(origin) != host):
-            raise RefusedError(403, "only this server's own page may ask for that.")
+            raise RequestError(403, "only this server's own page may ask for that.")
 
     def enter(self, scope: Scope, headers: Headers) -> Response | None:
         """Check the token; returns the answer that exchanges the one in an address for a cookie."""
@@ -100,7 +100,7 @@ class Guard:
         bearer = headers.get("authorization", "").removeprefix("Bearer ")
         if self._is_token(bearer) or self._is_token(cookie_parser(headers.get("cookie", "")).get(cookie, "")):
             return None
-        raise RefusedError(401, "open the address that 'whymask serve' printed: it has the token.")
+        raise RequestError(401, "open the address that 'whymask serve' printed: it has the token.")
 
     def _is_token(self, given: str) -> bool:
         return secrets.compare_digest(given.encode(), (self.token or "").encode())

@@ -12,18 +12,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import numpy as np
 from PIL import Image
 
-from whymask.api import recipe_for, sized
 from whymask.errors import WhymaskError
-from whymask.explainer.case import Case
+from whymask.explainer.explainer import Explainer
 from whymask.images.imaging import viewable
 from whymask.models.base import Model
 from whymask.results.ordering import Ordering
 from whymask.search.driver import Progress
-from whymask.search.objective import pack
-from whymask.search.protocol import Selection
 from whymask.serve.history import History
 from whymask.serve.request import MAX_PIXELS, Request
 from whymask.views.document import picture
@@ -184,19 +180,10 @@ class Jobs:
             job.message = "Loading the model."
             self.loaded[request.model] = self.models[request.model]()
             job.message = ""
-        model = self.loaded[request.model]
-        recipe = sized(recipe_for(request.method, request.k), model)
+        explainer = Explainer(self.loaded[request.model], request.settings)
         assert job.image is not None
-        case = Case.of(
-            job.image,
-            model,
-            target=request.target,
-            question=request.question,
-            regions=request.regions,
-            fill=request.fill,
-            resize=request.resize,
-        )
-        job.expected = recipe.estimate(case.partition.n)
+        case = explainer.case(job.image, target=request.target, question=request.question)
+        job.expected = explainer.recipe.estimate(case.partition.n)
         bound = case.bound
         job.picture = picture(viewable(bound.image), bound.canvas, bound.fill, bound.box, case.partition)
 
@@ -204,28 +191,15 @@ class Jobs:
             self._check(job)
             job.forwards += images
 
-        def tell(progress: Progress) -> None:
+        def report(progress: Progress) -> None:
             job.forwards = progress.forwards  # what is known already was not sent
-            job.regions, job.score = standing(case, progress)
+            job.regions, job.score = progress.standing()
 
         case.before_batch = count
-        result = case.search(recipe, [request.seed], progress=tell)[0]
+        (result,) = explainer.search(case, progress=report)
         job.forwards = result.ledger.mec
         case.before_batch = lambda _: self._check(job)
         if isinstance(result, Ordering):
             job.message = "Replaying the ordering."
             result = result.with_curves(case.replay(result.order))
         self.history.save(job.id, result)
-
-
-def standing(case: Case, progress: Progress) -> tuple[tuple[int, ...], float | None]:
-    """The best mask so far and what it keeps; of an ordering, the regions it has placed, as far as they were scored."""
-    best = progress.best
-    if isinstance(best, Selection):
-        (key,) = pack(best.mask[None])
-        return tuple(np.flatnonzero(best.mask).tolist()), case.known.get(key)
-    for placed in range(best.placed, 0, -1):
-        (key,) = pack(np.isin(np.arange(case.partition.n), best.order[:placed])[None])
-        if key in case.known:
-            return best.order[:placed], case.known[key]
-    return (), None

@@ -11,16 +11,16 @@ from typing import ParamSpec, TypeVar
 from fastapi.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 
-from whymask.serve.guard import RefusedError
+from whymask.serve.guard import RequestError
 
 LINGER = 5.0  # seconds for which the rest of a refused body is still taken
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def busy(what: str = "images") -> RefusedError:
-    """The answer while there is no room for another of these."""
-    return RefusedError(
+def unavailable(what: str = "images") -> RequestError:
+    """The error while there is no room for another of these."""
+    return RequestError(
         503, f"too many {what} are waiting; try again in a moment.", Retry_After="10", Connection="close"
     )
 
@@ -62,15 +62,15 @@ class Uploads:
                     body += chunk
                     upload.received = len(body)
         except TimeoutError:
-            raise RefusedError(408, "the file did not arrive in time.", Connection="close") from None
+            raise RequestError(408, "the file did not arrive in time.", Connection="close") from None
         except ClientDisconnect:
-            raise RefusedError(400, "the connection was closed before the file was complete.") from None
+            raise RequestError(400, "the connection was closed before the file was complete.") from None
         finally:
             self.active.discard(upload)
         if too_large:
             body.clear()
             await self.drain(request)
-            raise RefusedError(413, f"the file is larger than {self.size / 1e6:.0f} MB.", Connection="close")
+            raise RequestError(413, f"the file is larger than {self.size / 1e6:.0f} MB.", Connection="close")
         return bytes(body)
 
     def _enter(self, limit: asyncio.Timeout) -> Upload:
@@ -114,14 +114,14 @@ class Turns:
     async def run(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Do it when it is its turn."""
         if self.full:
-            raise busy(self.what)
+            raise unavailable(self.what)
         self.here += 1
         try:
             try:
                 async with asyncio.timeout(self.seconds):
                     await self.places.acquire()
             except TimeoutError:
-                raise busy(self.what) from None
+                raise unavailable(self.what) from None
             try:
                 return await run_in_threadpool(work, *args, **kwargs)
             finally:

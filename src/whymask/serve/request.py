@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 from PIL import Image
 
 from whymask.errors import WhymaskError, unknown
+from whymask.explainer.explainer import Settings
 from whymask.images.imaging import load_image
 from whymask.images.masking import FILLS
 from whymask.methods import METHOD, Recipe
@@ -19,44 +19,41 @@ MAX_PIXELS = 25_000_000
 MAX_REGIONS = 400
 FORMATS = ("JPEG", "PNG", "WEBP")
 FIELDS = ("model", "method", "k", "target", "question", "regions", "fill", "resize", "seed")
-Seen = Literal["own", "squash"]
+RESIZES = ("own", "squash")
 
 
 @dataclass(frozen=True)
 class Request:
-    """A checked wish: names are of known things, no value is a path."""
+    """A checked request: names are of known things, no value is a path."""
 
     model: str
-    method: str
-    k: int | None
     target: str | None
     question: str | None
-    regions: str
-    fill: str
-    resize: Seen
-    seed: int
+    settings: Settings
 
     @classmethod
-    def of(cls, wish: Mapping[str, str], models: Collection[str]) -> Request:
-        """The wish of a client, or a sentence about what is wrong with it."""
-        for name, value in wish.items():
+    def of(cls, given: Mapping[str, str], models: Collection[str]) -> Request:
+        """The request of a client; anything wrong with it raises an error of one line."""
+        for name, value in given.items():
             if name not in FIELDS:
                 raise unknown("setting", name[:80], FIELDS)
             if len(value) > 1000:
                 raise WhymaskError(f"{name} is longer than 1000 characters.")
-        wish = {name: value.strip() for name, value in wish.items() if value.strip()}
-        method = Recipe(wish.get("method", METHOD)).name
-        regions, count = _regions(wish.get("regions", "slico:64"))
+        given = {name: value.strip() for name, value in given.items() if value.strip()}
+        method = Recipe(given.get("method", METHOD)).name
+        regions, count = _regions(given.get("regions", "slico:64"))
         return cls(
-            model=_one_of("model", wish.get("model", next(iter(models))), models),
-            method=method,
-            k=_size(wish["k"], method, count) if "k" in wish else None,
-            target=wish.get("target"),
-            question=wish.get("question"),
-            regions=regions,
-            fill=_one_of("fill", wish.get("fill", "black"), FILLS),
-            resize=_one_of("resize", wish.get("resize", "own"), get_args(Seen)),  # type: ignore[arg-type]
-            seed=_number("seed", wish.get("seed", "0"), least=0),
+            model=_one_of("model", given.get("model", next(iter(models))), models),
+            target=given.get("target"),
+            question=given.get("question"),
+            settings=Settings(
+                method=method,
+                k=_size(given["k"], method, count) if "k" in given else None,
+                regions=regions,
+                fill=_one_of("fill", given.get("fill", "black"), FILLS),
+                resize=_one_of("resize", given.get("resize", "own"), RESIZES),  # type: ignore[arg-type]
+                seed=_number("seed", given.get("seed", "0"), least=0),
+            ),
         )
 
 

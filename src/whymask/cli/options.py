@@ -1,0 +1,142 @@
+"""The options that `whymask explain` and `whymask repair` share: declared once, for both."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import wraps
+from itertools import count
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from PIL import Image
+
+from whymask.cli.lists import Json
+from whymask.errors import WhymaskError
+from whymask.explainer.explainer import Explainer, Settings
+from whymask.images.imaging import load_image
+from whymask.models.registry import load
+from whymask.results.base import Explanation
+from whymask.utils.files import writable
+
+ImageFile = Annotated[Path, typer.Argument(help="The image file, or scene:N.", show_default=False)]
+Question = Annotated[str | None, typer.Option(help="For models that answer questions.")]
+
+
+@dataclass(frozen=True)
+class Options:
+    """A field for each of `Settings`, then those of the model and of the output."""
+
+    method: Annotated[str, typer.Option(help="A method, see 'whymask methods'.")] = str(Settings.method)
+    k: Annotated[str | None, typer.Option(help="Regions of the mask, by default 8 (10 with a question), or auto.")] = (
+        None
+    )
+    alternatives: Annotated[int, typer.Option(help="Further masks that share at most half of their regions.")] = 0
+    param: Annotated[
+        list[str] | None, typer.Option(help="NAME=VALUE for the method, such as tries=400; may be repeated.")
+    ] = None
+    regions: Annotated[str, typer.Option(help="slico:N, grid:N, grid:RxC or a label-map file.")] = "slico:64"
+    fill: Annotated[str, typer.Option(help="black, mean, blur, dark_defocus, a colour or an image file.")] = "black"
+    resize: Annotated[str, typer.Option(help="own (the model's preprocessing) or squash.")] = "own"
+    seed: Annotated[int, typer.Option(help="Seed of every random choice.")] = 0
+    budget: Annotated[int | None, typer.Option(help="Maximum number of forwards of a search.")] = None
+    batch_size: Annotated[int | None, typer.Option(help="Images per model batch.")] = None
+    device: Annotated[str | None, typer.Option(help="cpu, cuda or mps.")] = None
+    dtype: Annotated[str | None, typer.Option(help="fp32, fp16, bf16 or fp64.")] = None
+    model_option: Annotated[
+        list[str] | None, typer.Option(help="NAME=VALUE for the model, such as classes=names.txt; may be repeated.")
+    ] = None
+    out: Annotated[Path, typer.Option(help="Folder for the picture and the result.")] = Path("whymask-out")
+    as_json: Json = False
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False
+
+    @property
+    def size(self) -> int | str | None:
+        """k as a number, where it is one."""
+        return int(self.k) if self.k is not None and self.k.isdecimal() else self.k
+
+    @property
+    def settings(self) -> Settings:
+        """The settings, checked."""
+        given = {field.name: getattr(self, field.name, None) for field in fields(Settings)}
+        return Settings(**given | {"k": self.size, "params": values("--param", self.param)})
+
+    @property
+    def progress(self) -> bool:
+        """Whether to draw a bar: on a terminal only, and on stderr, as stdout is for the answer."""
+        return not self.quiet and sys.stderr.isatty()
+
+    def start(self, image: Path, model: str) -> tuple[Explainer, Image.Image]:
+        """The explainer and the image; what can be checked is checked before the model is loaded."""
+        settings, picture = self.settings, load_image(image)
+        writable(self.out)
+        options = {"device": self.device, "dtype": self.dtype, **values("--model-option", self.model_option)}
+        loaded = load(model, **{name: value for name, value in options.items() if value is not None})
+        return Explainer(loaded, settings), picture
+
+    def finish(self, found: Explanation, name: str, lines: list[str], report: dict[str, Any]) -> None:
+        """Write the picture and the result, and print them."""
+        files = write(found, self.out, name)
+        shown = [*lines, f"Picture: {files['picture']}"]
+        print(json.dumps(report | {"files": files}, indent=2) if self.as_json else "\n".join(shown))
+
+
+def with_options(**defaults: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command that takes `options` all shared options, some with other defaults."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = inspect.signature(command, eval_str=True)
+        shared = {
+            name: parameter.replace(kind=parameter.KEYWORD_ONLY, default=defaults.get(name, parameter.default))
+            for name, parameter in inspect.signature(Options, eval_str=True).parameters.items()
+        }
+
+        @wraps(command)
+        def run(**given: Any) -> None:
+            command(options=Options(**{name: given.pop(name) for name in shared}), **given)
+
+        kept = [parameter for name, parameter in own.parameters.items() if name != "options"]
+        run.__signature__ = own.replace(parameters=[*kept, *shared.values()])  # type: ignore[attr-defined]
+        return run
+
+    return decorate
+
+
+def values(flag: str, pairs: list[str] | None) -> dict[str, Any]:
+    """NAME=VALUE pairs; a value that is JSON, such as a number or a list, is read as that."""
+    options: dict[str, Any] = {}
+    for pair in pairs or []:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise WhymaskError(f"{flag} takes NAME=VALUE.")
+        try:
+            options[name.strip().replace("-", "_")] = json.loads(value)
+        except json.JSONDecodeError:
+            options[name.strip().replace("-", "_")] = value
+    return options
+
+
+def write(found: Explanation, folder: Path, name: str) -> dict[str, str]:
+    """Write the picture and the result, both or none; their paths."""
+    stem = _unused(folder, name)
+    picture = found.savefig(stem.with_name(stem.name + ".png"))
+    try:
+        result = found.save(stem.with_name(stem.name + ".npz"))
+    except BaseException:
+        picture.unlink()
+        raise
+    return {"picture": str(picture), "result": str(result)}
+
+
+def _unused(folder: Path, name: str) -> Path:
+    """A file name in the folder that overwrites nothing: NAME, NAME-2, NAME-3, ..."""
+    name = name.replace(":", "-")  # scene:12
+    for number in count(1):
+        stem = folder / (name if number == 1 else f"{name}-{number}")
+        if not any(stem.with_name(stem.name + suffix).exists() for suffix in (".png", ".npz")):
+            return stem
+    raise AssertionError("counting never ends")

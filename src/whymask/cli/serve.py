@@ -1,0 +1,61 @@
+"""`whymask serve`: the page in a browser."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from whymask.cli.options import values
+from whymask.errors import WhymaskError
+from whymask.models.registry import MODELS, find, load
+from whymask.utils.redact import public
+
+
+def serve(
+    model: Annotated[
+        list[str] | None, typer.Option(help="A model that may be chosen; may be repeated. By default those installed.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="The address to listen on; the default is for this machine only.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(help="The port; 0 takes a free one.")] = 8000,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(help="Another name browsers may reach this server under; may be repeated.")
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda or mps.")] = None,
+    model_option: Annotated[list[str] | None, typer.Option(help="NAME=VALUE for the models; may be repeated.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("whymask-out/served"),
+) -> None:
+    """Explain images in a browser, on a page that this machine serves."""
+    from whymask.serve import serve as run
+
+    options = values("--model-option", model_option) | ({} if device is None else {"device": device})
+    names = model or [name for name, entry in MODELS.items() if entry.installed]
+    if not names:
+        raise WhymaskError("no model is installed: pip install 'whymask[lite]', or name one with --model.")
+    entries = {name: find(name)[0] for name in names}
+    for name, entry in entries.items():
+        if not entry.installed:
+            raise WhymaskError(f"{name} needs more packages: {entry.install}.")
+    shown = {name: public(name) for name in entries}
+    if len({*shown.values()}) < len(shown):
+        raise WhymaskError("two models differ only in the user, password or query of their URL: serve one of them.")
+    run(
+        {shown[name]: partial(load, name, **options) for name in entries},
+        out,
+        abilities={shown[name]: entry.can for name, entry in entries.items()},
+        host=host,
+        port=port,
+        allow_hosts=allow_host or (),
+        ready=_serving,
+    )
+
+
+def _serving(url: str) -> None:
+    if "?token=" in url:
+        print("whymask: anybody who has this address can use the models and see all results.", file=sys.stderr)
+    print(f"Serving {url} (Ctrl-C ends it).", flush=True)

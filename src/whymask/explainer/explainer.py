@@ -1,0 +1,295 @@
+"""Settings and Explainer: explain images on one model, search for evidence, repair answers, replay orderings."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, wraps
+from itertools import repeat
+from os import PathLike
+from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack, cast, get_args
+
+import numpy as np
+
+from whymask.errors import WhymaskError, unknown, whole
+from whymask.explainer.case import Case, batching, bind
+from whymask.explainer.repairing import attempt
+from whymask.explainer.together import search_together
+from whymask.images.imaging import ImageSource, Resize
+from whymask.images.masking import Fill, fill_canvas
+from whymask.images.partition import Regions, check_regions
+from whymask.methods import METHOD, Recipe
+from whymask.metrics.curves import Curves
+from whymask.models.base import Model
+from whymask.models.memory import PeakMemory
+from whymask.models.registry import load
+from whymask.results.mask import EvidenceMask
+from whymask.results.ordering import Ordering
+from whymask.results.repair import Repair
+from whymask.search.driver import Progress
+
+MODEL = "efficientnet-lite0"  # the default: the only photo model whose weights are a pip package
+
+Report: TypeAlias = bool | Callable[[Progress], None] | None
+"""None or False: no progress; True: a bar on stderr; or a function that is called with a Progress after each batch."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to explain: everything but the image, the model and the answer. Checked before a model is loaded.
+
+    Args:
+        method: a recipe (see `whymask methods`). A search for a mask, such as "discs+swap" or the paper's "trace",
+            returns an EvidenceMask, a full search such as "trace+greedy" an Ordering.
+        k: size of the mask; by default the model's (8 for classifiers, 10 for models that answer questions). "auto"
+            searches for the smallest mask that keeps 90 % of the full score: the method "smallest".
+        alternatives: how many further masks to search for, each with at most half of its regions in any before.
+        regions: "slico:64", "grid:8x8", a label-map file, a label map (H, W) or masks (m, H, W).
+        fill: what masked regions show: "black", "mean", "blur", "dark_defocus", a colour or an image.
+        resize: "own" (the model's preprocessing), "squash" (the whole image to the model's square) or "none".
+        seed: seed of every random choice, together with the image.
+        budget: maximum number of distinct masked images the search may ask for.
+        batch_size: images per model batch; by default learned while searching.
+        params: the method's other parameters.
+    """
+
+    method: str | Recipe = METHOD
+    k: int | str | None = None
+    alternatives: int = 0
+    regions: Regions = "slico:64"
+    fill: Fill = "black"
+    resize: Resize = "own"
+    seed: int = 0
+    budget: int | None = None
+    batch_size: int | None = None
+    params: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        _ = self.recipe
+        whole("a seed", self.seed, 0)
+        if self.budget is not None:
+            whole("a budget of forwards", self.budget, 0)
+        if self.batch_size is not None:
+            whole("batch_size", self.batch_size, 1)
+        if isinstance(self.regions, str | PathLike):
+            check_regions(str(self.regions))
+        if isinstance(self.fill, str | tuple):
+            fill_canvas(self.fill, np.zeros((1, 1, 3), dtype=np.uint8))
+        if self.resize not in get_args(Resize):
+            raise WhymaskError(f"resize is 'own', 'squash' or 'none', not {self.resize!r}.")
+
+    @cached_property
+    def recipe(self) -> Recipe:
+        """The method with its parameters."""
+        recipe = Recipe(self.method) if isinstance(self.method, str) else self.method
+        params = {**recipe.params, **(self.params or {})}
+        if isinstance(self.k, str) and self.k.lower() == "auto":
+            if recipe.name not in (METHOD, "smallest") or self.alternatives:
+                raise WhymaskError("k='auto' is a method of its own, 'smallest': leave method and alternatives out.")
+            return Recipe("smallest", params)
+        if isinstance(self.k, str):
+            raise WhymaskError(f"k is a number of regions or 'auto', not {self.k!r}.")
+        name = recipe.name
+        if self.alternatives:
+            if not name.endswith("+swap"):
+                raise WhymaskError(f"alternatives need a method ending in +swap, such as {METHOD!r}, not {name!r}.")
+            name = f"{name}+others"
+            params["alternatives"] = self.alternatives
+        if self.k is not None:
+            if "k" not in Recipe(name).method.parameters:
+                raise WhymaskError(f"{name} has no mask size; leave k out, or use a method such as 'trace'.")
+            params["k"] = self.k
+        return Recipe(name, params)
+
+
+class SettingsDict(TypedDict, total=False):
+    """The fields of `Settings` as keyword arguments, for type checkers."""
+
+    method: str | Recipe
+    k: int | str | None
+    alternatives: int
+    regions: Regions
+    fill: Fill
+    resize: Resize
+    seed: int
+    budget: int | None
+    batch_size: int | None
+    params: Mapping[str, Any] | None
+
+
+def accepts_settings(**defaults: Any) -> Callable[[F], F]:
+    """Decorates a function that ends in `**settings`.
+
+    Its signature and docstring list every setting, some with other `defaults`; an unknown name raises an error.
+    """
+
+    def decorate(function: F) -> F:
+        own = inspect.signature(function)
+        settings = [
+            inspect.Parameter(
+                setting.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=defaults.get(setting.name, setting.default),
+                annotation=setting.type,
+            )
+            for setting in fields(Settings)
+        ]
+        shown = own.replace(parameters=[*list(own.parameters.values())[:-1], *settings])
+
+        @wraps(function)
+        def call(*args: Any, **named: Any) -> Any:
+            for name in named:
+                if name not in shown.parameters:
+                    raise unknown("setting", name, shown.parameters)
+            return function(*args, **{**defaults, **named})
+
+        call.__signature__ = shown  # type: ignore[attr-defined]
+        call.__doc__ = "\n".join([inspect.getdoc(function) or "", (inspect.getdoc(Settings) or "").split("Args:\n")[1]])
+        return cast(F, call)
+
+    return decorate
+
+
+class Explainer:
+    """Explains images on one model, all with the same settings."""
+
+    @accepts_settings()
+    def __init__(
+        self, model: Model | str = MODEL, settings: Settings | None = None, **changes: Unpack[SettingsDict]
+    ) -> None:
+        """Check the settings; the model is loaded when it is first used.
+
+        Args:
+            model: a model, or the id of one (see `whymask models`).
+            settings: where to start from; each of them can also be given by name.
+        """
+        self.settings = replace(settings or Settings(), **changes)
+        self._model = model
+
+    @cached_property
+    def model(self) -> Model:
+        """The model itself."""
+        return load(self._model) if isinstance(self._model, str) else self._model
+
+    @cached_property
+    def recipe(self) -> Recipe:
+        """The method with its parameters, among them the model's usual mask size where none was given."""
+        return sized(self.settings.recipe, self.model)
+
+    def case(self, image: ImageSource, *, target: int | str | None = None, question: str | None = None) -> Case:
+        """The image on the model, divided into regions."""
+        options = {name: getattr(self.settings, name) for name in ("regions", "fill", "resize", "batch_size")}
+        return Case.of(image, self.model, target=target, question=question, **options)
+
+    def search(
+        self, case: Case, seeds: Sequence[int] | None = None, *, progress: Report = None
+    ) -> list[EvidenceMask | Ordering]:
+        """Search a case once per seed (by default that of the settings), all of them together; a result per seed."""
+        seeds = [self.settings.seed] if seeds is None else seeds
+        with self._reporting(progress, case, len(seeds)) as report:
+            return case.search(self.recipe, seeds, budget=self.settings.budget, progress=report)
+
+    def explain(
+        self,
+        image: ImageSource,
+        *,
+        target: int | str | None = None,
+        question: str | None = None,
+        progress: Report = None,
+    ) -> EvidenceMask | Ordering:
+        """Find the regions that are enough for the model's answer; see `whymask.explain`."""
+        return self.search(self.case(image, target=target, question=question), progress=progress)[0]
+
+    def many(
+        self,
+        images: Iterable[ImageSource],
+        *,
+        targets: Iterable[int | str | None] | None = None,
+        questions: Iterable[str | None] | None = None,
+        in_flight: int = 16,
+        progress: Report = None,
+    ) -> Iterator[tuple[int, EvidenceMask | Ordering]]:
+        """Explain many images, several at a time in common batches; see `whymask.explain_many`."""
+        recipe, settings = self.recipe, self.settings  # a model that cannot be loaded is an error now
+
+        def cases() -> Iterator[Case]:
+            answers = zip(_one_each(targets, "targets"), _one_each(questions, "questions"), strict=False)
+            for image in images:
+                target, question = next(answers)
+                yield self.case(image, target=target, question=question)
+
+        def results() -> Iterator[tuple[int, EvidenceMask | Ordering]]:
+            from tqdm import tqdm
+
+            memory = PeakMemory(self.model)
+            searches = search_together(
+                cases(),
+                recipe,
+                settings.seed,
+                batching(self.model, settings.batch_size),
+                budget=settings.budget,
+                in_flight=in_flight,
+                progress=progress if callable(progress) else None,
+            )
+            total = len(images) if isinstance(images, Sized) else None
+            for number, found, seconds in tqdm(searches, total=total, unit="image", disable=progress is not True):
+                case: Case = found.about
+                spent = {"budget": settings.budget, "seconds": seconds, **memory.spent()}
+                yield number, case.result(found, case.provenance(recipe, settings.seed) | spent)
+
+        return results()
+
+    def repair(
+        self, image: ImageSource, *, want: int | str, question: str | None = None, progress: Report = None
+    ) -> Repair:
+        """Keep only the regions that support the wanted answer and ask again; see `whymask.repair`.
+
+        The method is that of the settings; `whymask.repair` has a default of its own.
+        """
+        case, settings = self.case(image, target=want, question=question), self.settings
+        with self._reporting(progress, case) as report:
+            return attempt(case, self.recipe, settings.seed, budget=settings.budget, progress=report)
+
+    def replay(self, ordering: Ordering, *, fill: Fill | None = None) -> Curves:
+        """Insert and delete the regions of an ordering one by one and record the score; see `whymask.replay`."""
+        if not isinstance(ordering, Ordering):
+            raise WhymaskError("replay needs an ordering: explain with a full search such as 'trace+greedy'.")
+        image, question = ordering.image, ordering.provenance.get("question")
+        fill = image.fill if fill is None else fill
+        bound = bind(self.model, image.canvas, target=image.target.name, question=question, resize="none", fill=fill)
+        case = Case(self.model, bound, image.partition, batching(self.model, self.settings.batch_size), {})
+        return case.replay(ordering.order)
+
+    @contextmanager
+    def _reporting(
+        self, progress: Report, case: Case, searches: int = 1
+    ) -> Iterator[Callable[[Progress], None] | None]:
+        """The function that searches of a case report to."""
+        if not isinstance(progress, bool):
+            yield progress
+            return
+        from tqdm import tqdm
+
+        expected = searches * min(self.recipe.estimate(case.partition.n), self.settings.budget or sys.maxsize)
+        with tqdm(total=expected, unit="forward", leave=False, disable=not progress) as bar:
+            yield lambda now: bar.update(len(now.responses.scores) - bar.n)  # searches of one case share its responses
+
+
+def sized(recipe: Recipe, model: Model) -> Recipe:
+    """The recipe with the model's usual mask size where it has none; asn's is its own."""
+    usual = {} if recipe.method.parameters.get("k") is None else {"k": model.default_k}
+    return Recipe(recipe.name, {**usual, **recipe.params})
+
+
+def _one_each(values: Iterable[Any] | None, name: str) -> Iterator[Any]:
+    """One value per image: those given, or None for all."""
+    if values is None:
+        yield from repeat(None)
+    else:
+        yield from values
+        raise WhymaskError(f"there are fewer {name} than images.")

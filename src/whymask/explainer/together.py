@@ -1,0 +1,75 @@
+"""Several cases of one model searched together: each one's result and its share of the time."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from whymask.arrays import Floats
+from whymask.explainer.case import Case, Responder
+from whymask.methods import Recipe
+from whymask.models.batching import Batching
+from whymask.search.driver import Piece, Progress, Search, SearchResult, drive
+
+
+def search_together(
+    cases: Iterable[Case],
+    recipe: Recipe,
+    seed: int,
+    batching: Batching,
+    *,
+    budget: int | None = None,
+    in_flight: int | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Iterator[tuple[int, SearchResult, float]]:
+    """Yield (number of the case, what was found, seconds) as searches end; `found.about` is the case.
+
+    Cases are drawn as needed, `in_flight` of them at a time; neither that nor what is done with a result counts as
+    time of a search.
+    """
+    clock = Clock()
+
+    def searches() -> Iterator[Search]:
+        drawn = iter(cases)
+        while True:
+            with clock.apart():
+                case = next(drawn, None)
+            if case is None:
+                return
+            with clock.apart(case):  # methods that use gradients do all of their work here
+                search = case.start(recipe, seed, budget=budget, progress=progress)
+            yield search
+
+    for number, found in drive(searches(), clock.respond, batch_size=lambda: batching.size, in_flight=in_flight):
+        with clock.apart():
+            yield number, found, clock.seconds.pop(found.about, 0.0)
+
+
+class Clock:
+    """Splits the wall time among cases that share batches, by the images each sends."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[Case, float] = defaultdict(float)
+        self._responder = Responder()
+        self._last = time.perf_counter()
+
+    @contextmanager
+    def apart(self, case: Case | None = None) -> Iterator[None]:
+        """Time that belongs to one case alone, or to none."""
+        start = time.perf_counter()
+        yield
+        spent = time.perf_counter() - start
+        self._last += spent
+        if case is not None:
+            self.seconds[case] += spent
+
+    def respond(self, pieces: Sequence[Piece]) -> list[Floats]:
+        """Answer a batch."""
+        answers = self._responder(pieces)
+        before, self._last = self._last, time.perf_counter()
+        each = (self._last - before) / sum(len(rows) for _, rows in pieces)
+        for case, rows in pieces:
+            self.seconds[case] += each * len(rows)
+        return answers
