@@ -255,7 +255,7 @@ def _values(records: Iterable[Record], column: str) -> list[float]:
 
 def _number(record: Record, column: str) -> float | None:
     if column == "forwards/s":
-        return record["mec"] / record["seconds"] if record["seconds"] and record["mec"] else None
+        return record["mec"] / record["seconds"] if record.get("seconds") and record["mec"] else None
     if column == "memory":
         return record["peak_memory"] / 2**30 if "peak_memory" in record else None
     if column in ("false_yes", "false_no"):
