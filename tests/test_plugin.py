@@ -1,10 +1,13 @@
 """A package that is installed beside whymask (tests/plugin) and has entry points: nothing in whymask knows of it."""
 
+import configparser
 import json
 import os
+import re
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +39,19 @@ def whymask(*arguments):
     """What a command prints."""
     command = [sys.executable, "-m", "whymask", *arguments]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def test_the_page_about_extensions_shows_this_package():
+    page = (PLUGIN.parents[1] / "docs" / "extending.md").read_text(encoding="utf-8")
+    code = (PLUGIN / "whymask_example" / "__init__.py").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", page, re.S)
+    assert len(blocks) == 4
+    for block in blocks:
+        assert block in code
+    declared = tomllib.loads(re.search(r"```toml\n(.*?)```", page, re.S)[1])["project"]["entry-points"]
+    points = configparser.ConfigParser()
+    points.read(PLUGIN / "whymask_example-0.1.dist-info" / "entry_points.txt")
+    assert declared == {group: dict(points[group]) for group in points.sections()}
 
 
 def test_in_python(place):
