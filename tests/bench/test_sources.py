@@ -1,6 +1,5 @@
 """A source from outside of the package."""
 
-import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -17,8 +16,6 @@ from whymask.data.sources import SOURCES
 from whymask.utils.registry import Registry
 
 from bench.toy import table
-
-ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
@@ -136,11 +133,3 @@ def test_a_package_offers_it_as_an_entry_point(monkeypatch):
     monkeypatch.setattr("whymask.utils.registry.entry_points", lambda group: [Point()] * (group == "whymask.sources"))
     fresh = Registry("data source", SOURCES.group)
     assert fresh.find("scans") is Scans
-
-
-def test_the_source_of_the_page_works(place, given, monkeypatch):
-    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "bench.md").read_text(), re.DOTALL)
-    names = {}
-    exec(compile(block, "bench.md", "exec"), names)
-    monkeypatch.setitem(SOURCES._things, "scans", names["Scans"])
-    assert run(config({**given, "scans": str(place)}), quiet=True).done == 2 * 7
