@@ -1,7 +1,5 @@
 """ASN: the paper's control of a relaxed mask, optimised by gradients and hardened into a set of regions."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What methods that use gradients share: a stage from a function of an image, and less memory for more time."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext

@@ -1,7 +1,5 @@
 """Grad-CAM: the last feature maps, weighted by their mean gradients (Selvaraju et al., 2017)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from itertools import count

@@ -1,7 +1,5 @@
 """Grad-ECLIP: the value vectors of the last attention, weighted by gradient and similarity (Zhao et al., 2024)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

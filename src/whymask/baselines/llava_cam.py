@@ -1,7 +1,5 @@
 """LLaVA-CAM: the image tokens inside a language model, weighted by smoothed gradients (Zhang et al., 2025)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """From whatever holds an image to RGB pixels on a model's input grid."""
 
-from __future__ import annotations
-
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What masked regions are filled with, and composing x_S in batches (Eq. 1)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from numbers import Integral
 from os import PathLike

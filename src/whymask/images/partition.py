@@ -1,7 +1,5 @@
 """From an image to the regions a search chooses among."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from dataclasses import dataclass

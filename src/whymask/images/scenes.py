@@ -7,8 +7,6 @@ the company then says yes to what is not there (false yes), or misses what stand
 Every scene follows from its split and number.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain

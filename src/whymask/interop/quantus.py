@@ -1,7 +1,5 @@
 """An explanation function for Quantus: pass it to a metric as `explain_func`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -4,8 +4,6 @@ The kinds of stages (`whymask.search.stage.KINDS`) say what fits. A mask is orde
 "trace+greedy" is short for "trace+order+greedy".
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable

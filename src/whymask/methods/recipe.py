@@ -1,7 +1,5 @@
 """Recipes as the paper writes them: "trace", "greedy", "copair+phasewin", "trace-seed"."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Models that score an image by one of a list of answers: everything they share but the forward pass."""
 
-from __future__ import annotations
-
 import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """CLIP zero-shot classification: class names as texts, through transformers or open_clip."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Callable, Sequence

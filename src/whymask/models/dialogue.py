@@ -1,7 +1,5 @@
 """From a question to the tokens of a prompt, and from an answer to the tokens that are scored."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """EfficientNet-lite0, -lite1 and -lite2 with their ImageNet weights, as packaged on the Python package index."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from pathlib import Path

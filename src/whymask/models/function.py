@@ -1,7 +1,5 @@
 """Any Python function over a batch of images."""
 
-from __future__ import annotations
-
 import hashlib
 import inspect
 from collections.abc import Callable, Sequence

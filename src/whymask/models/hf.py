@@ -1,7 +1,5 @@
 """Hugging Face image classifiers, by checkpoint name or folder, or as a ready pipeline."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from logging import ERROR

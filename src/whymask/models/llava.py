@@ -1,7 +1,5 @@
 """LLaVA-1.5: a CLIP tower's patches, projected into a Llama's embedding space."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Multimodal language models of transformers: everything the families share but how they see an image."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import warnings

@@ -1,7 +1,5 @@
 """Any ONNX image classifier, through onnxruntime."""
 
-from __future__ import annotations
-
 import hashlib
 import warnings
 from collections.abc import Mapping, Sequence

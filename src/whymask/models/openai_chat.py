@@ -1,7 +1,5 @@
 """Any OpenAI-compatible chat server of a multimodal model: the probability of a one-token answer to a question."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Sequence

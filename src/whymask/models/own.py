@@ -1,7 +1,5 @@
 """A user's own model: an object that is already there, or FILE.py:FUNCTION, a function that returns one."""
 
-from __future__ import annotations
-
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Qwen2.5-VL: patches of an image of any shape, windows of them attended together."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import ceil, floor, sqrt
 from typing import Any

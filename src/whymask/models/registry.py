@@ -1,7 +1,5 @@
 """Models by id: the families of this package, and those that others register."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

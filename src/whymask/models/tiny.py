@@ -1,7 +1,5 @@
 """The small multimodal models that ship with the package: trained on scenes whose truth is known (docs/scenes.md)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Image classifiers that are torch modules: normalised pixels in, one logit per class out."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

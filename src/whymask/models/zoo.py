@@ -1,7 +1,5 @@
 """torchvision and timm classifiers with the preprocessing their weights were trained for."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

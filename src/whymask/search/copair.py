@@ -1,7 +1,5 @@
 """CoPAIR: score coarse spatial groups and their pairs, and start from the best (Eqs. 6-12)."""
 
-from __future__ import annotations
-
 import warnings
 from itertools import combinations
 from math import ceil, sqrt

@@ -1,7 +1,5 @@
 """discs: the best of a few compact masks, spread over the image. Evidence is mostly in one place."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from whymask.arrays import Bools

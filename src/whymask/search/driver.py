@@ -3,8 +3,6 @@
 It owns everything that is not the algorithm: the cache, the ledger, the budget, batches, progress, checks.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace

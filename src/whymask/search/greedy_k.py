@@ -1,7 +1,5 @@
 """greedy-k: a mask grown one region at a time, the control at equal cost for every search of masks."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from whymask.search.limits import Count

@@ -1,7 +1,5 @@
 """lean: Greedy with fewer looks."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from whymask.search.limits import NonNegative, Proportion, Rest, Share

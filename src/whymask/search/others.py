@@ -1,7 +1,5 @@
 """others: further masks for the same answer that share few regions with the ones before."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -3,8 +3,6 @@
 "Score" below is always the absolute F(P + e), never a difference, so every threshold is a ratio of F values.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass

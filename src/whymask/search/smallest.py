@@ -1,7 +1,5 @@
 """smallest: no k to guess. The fewest regions that keep a share of the whole image's score."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

@@ -5,8 +5,6 @@ def singles(problem: Problem, *, k: Count = 8) -> Initialiser:
 ...
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Callable, Generator, Mapping

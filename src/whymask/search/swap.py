@@ -1,7 +1,5 @@
 """swap: exchange regions of a mask for better ones, guided by every set scored so far."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

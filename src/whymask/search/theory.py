@@ -8,8 +8,6 @@ rounds as given numbers, although the logits that make them are themselves rando
 about those numbers, and the tables below show what they would give, not what a run is promised.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from math import factorial
 from typing import Any

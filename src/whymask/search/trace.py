@@ -1,7 +1,5 @@
 """TRACE: cross-entropy search over masks of exactly k regions (Eqs. 13-17)."""
 
-from __future__ import annotations
-
 from math import ceil
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Reads the arrays of an .npz file that may come from anywhere: every size is checked before memory is spent on it."""
 
-from __future__ import annotations
-
 import zipfile
 import zlib
 from collections.abc import Mapping

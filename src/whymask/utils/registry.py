@@ -1,7 +1,5 @@
 """Things by name: those of the package, those a program registers, and those of installed packages (entry points)."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator, Mapping
 from importlib.metadata import entry_points
