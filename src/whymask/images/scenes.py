@@ -184,8 +184,7 @@ def _cone(x: Floats, y: Floats, top: float, bottom: float, half: float) -> Float
 
 def _star(x: Floats, y: Floats) -> Floats:
     wave = np.abs(np.arctan2(x, -y) * (5 / (2 * np.pi)) % 1 * 2 - 1)
-    inside: Floats = 0.38 + 0.6 * wave**1.5 - np.hypot(x, y)
-    return inside
+    return 0.38 + 0.6 * wave**1.5 - np.hypot(x, y)
 
 
 # Each tells how far inside a point is, in half sizes: x grows to the right, y downwards, both -1 ... 1 inside.

@@ -132,8 +132,7 @@ class EvidenceAttribution:
             if not 0 <= target < classes:
                 raise WhymaskError(f"target {target} is outside the model's classes 0 ... {classes - 1}.")
         wanted = torch.tensor(targets, device=probabilities.device)[:, None]
-        scores: NDArray[np.float32] = probabilities.gather(1, wanted)[:, 0].cpu().numpy()
-        return scores
+        return probabilities.gather(1, wanted)[:, 0].cpu().numpy()
 
     def _probabilities(self, images: torch.Tensor) -> torch.Tensor:
         scores = self.forward_func(images)
@@ -196,8 +195,7 @@ def _canvas(x: torch.Tensor) -> Canvas:
     picture = x.float() if len(x) == 3 else x.float().mean(dim=0).expand(3, -1, -1)
     low, high = picture.aminmax()
     span = (high - low).clamp(min=torch.finfo(torch.float32).tiny)  # a flat image has none
-    canvas: Canvas = ((picture - low) / span * 255).round().byte().permute(1, 2, 0).cpu().numpy()
-    return canvas
+    return ((picture - low) / span * 255).round().byte().permute(1, 2, 0).cpu().numpy()
 
 
 def _numbered(feature_mask: torch.Tensor, inputs: torch.Tensor) -> list[NDArray[np.int32]]:

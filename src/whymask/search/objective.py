@@ -277,5 +277,4 @@ def pack(rows: Rows) -> list[bytes]:
     if rows.dtype != np.bool_:
         return [b"mask" + hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in rows]
     packed = np.packbits(rows, axis=1)
-    keys: list[bytes] = packed.view(f"V{packed.shape[1]}").ravel().tolist()
-    return keys
+    return packed.view(f"V{packed.shape[1]}").ravel().tolist()

@@ -103,8 +103,7 @@ def amplified(mass: float, factors: ArrayLike) -> Floats:
     if not 0 <= mass <= 1:
         raise WhymaskError(f"a mass is a share in [0, 1], not {mass}.")
     total = np.concatenate([[1.0], np.cumprod(np.asarray(factors, dtype=np.float64))])
-    z: Floats = total * mass / (1 - mass + total * mass)
-    return z
+    return total * mass / (1 - mass + total * mass)
 
 
 def balanced_bound(blocks: int, balance: float, mass: ArrayLike, k: int) -> Floats:
@@ -117,8 +116,7 @@ def balanced_bound(blocks: int, balance: float, mass: ArrayLike, k: int) -> Floa
     each = balance * np.asarray(mass, dtype=np.float64)
     prefix = factorial(blocks) * each**blocks
     union = np.maximum(0.0, 1 - blocks * (1 - each) ** k)
-    bound: Floats = np.maximum(prefix, union)
-    return bound
+    return np.maximum(prefix, union)
 
 
 def adaptive_hit_bound(certificates: Sequence[tuple[int, float, ArrayLike]], k: int, samples: int) -> float:
