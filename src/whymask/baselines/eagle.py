@@ -4,18 +4,13 @@ from itertools import count
 
 import numpy as np
 
+from whymask.baselines.regions import baseline
 from whymask.search.limits import Count
 from whymask.search.objective import SUFF_NECC, Objective
 from whymask.search.protocol import Ask, Continuation, Problem, Ranking, extend
-from whymask.search.stage import stage
 
 
-@stage(
-    "ordering",
-    "greedy from both ends over a short list of candidates",
-    cost=lambda n, p: n * (n + 1) // 3,
-    baseline=True,
-)
+@baseline("greedy from both ends over a short list of candidates", cost=lambda n, p: n * (n + 1) // 3)
 def eagle_efficient(
     problem: Problem,
     *,

@@ -24,7 +24,7 @@ from whymask.errors import WhymaskError, whole
 from whymask.images.imaging import Canvas
 from whymask.models.base import GridModel, Target, View
 from whymask.models.classifier import PixelBound
-from whymask.models.packages import optional
+from whymask.models.packages import required
 from whymask.utils.redact import shown
 
 if TYPE_CHECKING:
@@ -100,8 +100,7 @@ class Remote:
         concurrency: int,
         headers: Mapping[str, str],
     ) -> None:
-        if optional("httpx") is None:
-            raise WhymaskError("a model behind a URL needs httpx: pip install 'whymask[http]'.")
+        required("httpx", "a model behind a URL needs httpx: pip install 'whymask[http]'.")
         import httpx
 
         self.url = _address(url, path)

@@ -5,10 +5,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from whymask.errors import WhymaskError
 from whymask.models.llava import load as load_llava
 from whymask.models.mllm import Mllm
-from whymask.models.packages import optional
+from whymask.models.packages import required
 from whymask.models.qwen2_5_vl import load as load_qwen
 
 CHECKPOINTS = Path(__file__).parent.parent / "checkpoints"
@@ -24,9 +23,7 @@ def load(name: str, *, device: str = "cpu", dtype: str = "fp32", compile: bool |
         dtype: "fp32", "fp16" or "bf16".
         compile: as for the large ones.
     """
-    transformers = optional("transformers")
-    if transformers is None:
-        raise WhymaskError(f"{name} needs transformers: pip install 'whymask[hf]'.")
+    transformers = required("transformers", f"{name} needs transformers: pip install 'whymask[hf]'.")
     with _without_bars(transformers.utils.logging):
         model = FAMILIES[name](str(CHECKPOINTS / name), device=device, dtype=dtype, compile=compile)
     model.name = name

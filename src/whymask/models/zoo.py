@@ -7,7 +7,7 @@ import numpy as np
 
 from whymask.errors import WhymaskError
 from whymask.images.imaging import Canvas, Preprocessed
-from whymask.models.packages import optional
+from whymask.models.packages import required
 from whymask.models.torch_module import TorchClassifier
 
 SOURCES = ("state_dict", "file", "hf_hub_id", "url")
@@ -17,9 +17,7 @@ SOURCES = ("state_dict", "file", "hf_hub_id", "url")
 def load(name: str, *, pretrained: bool = True, device: str = "cpu", dtype: str = "fp32") -> TorchClassifier:
     """Load "torchvision:resnet101" or "timm:vit_base_patch16_224"; weights come from those packages' own sources."""
     family, _, architecture = name.partition(":")
-    package = optional(family)
-    if package is None:
-        raise WhymaskError(f"{name} needs {family}, which cannot be imported here: pip install {family}.")
+    package = required(family, f"{name} needs {family}, which cannot be imported here: pip install {family}.")
     build = _torchvision if family == "torchvision" else _timm
     try:
         parts = build(package, architecture, pretrained)
