@@ -6,7 +6,7 @@ import numpy as np
 
 from whymask.baselines.regions import baseline
 from whymask.search.limits import Count
-from whymask.search.objective import SUFF_NECC, Objective
+from whymask.search.objective import SUFF_NECC, AnyObjective, Objective
 from whymask.search.protocol import Ask, Continuation, Problem, Ranking, extend
 
 
@@ -17,7 +17,7 @@ def eagle_efficient(
     search_scope: Count = 10,
     pending_samples: Count = 8,
     update_step: Count = 5,
-    objective: Objective | str | float = SUFF_NECC,
+    objective: AnyObjective = SUFF_NECC,
 ) -> Continuation:
     """Place the best of a stale list's head first and the most dispensable of its tail last.
 

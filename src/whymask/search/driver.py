@@ -44,9 +44,7 @@ class SearchResult:
     map: Floats | None  # (H, W) the importance of every pixel, by methods that have one
     ledger: Ledger
     complete: bool  # False when the budget ended the search early
-    frontier: dict[int, float] = field(
-        default_factory=dict
-    )  # for a mask: size -> the best score seen, up to twice its own
+    frontier: dict[int, float] = field(default_factory=dict)  # of a mask: size -> the best score, up to twice its own
     asked: Set[bytes] = field(default=frozenset(), repr=False)  # the packed bits of every image it has asked for
     about: Any = field(default=None, repr=False)  # what was searched
 
@@ -161,11 +159,7 @@ class Search:
 
 
 def drive(
-    searches: Iterable[Search],
-    respond: RespondMany,
-    *,
-    batch_size: BatchSize = None,
-    in_flight: int | None = None,
+    searches: Iterable[Search], respond: RespondMany, *, batch_size: BatchSize = None, in_flight: int | None = None
 ) -> Iterator[tuple[int, SearchResult]]:
     """Advance searches together and yield (number, result) as each ends.
 

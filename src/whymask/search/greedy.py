@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from whymask.search.objective import SUFF_NECC, Objective
+from whymask.search.objective import SUFF_NECC, AnyObjective, Objective
 from whymask.search.protocol import Ask, Continuation, Problem, Selection, extend, first_guess, ranking
 from whymask.search.stage import stage
 
@@ -13,7 +13,7 @@ from whymask.search.stage import stage
     cost=lambda n, p: n * (n + 1) - 2 * n * p["placed"],
 )
 def greedy(
-    problem: Problem, selection: Selection | None = None, *, objective: Objective | str | float = SUFF_NECC
+    problem: Problem, selection: Selection | None = None, *, objective: AnyObjective = SUFF_NECC
 ) -> Continuation:
     """Order all regions by greedy insertion, after the prefix of `selection` if there is one (Eq. 3).
 

@@ -1,5 +1,6 @@
 """What values a stage's parameters may have: written beside each in its signature, checked before anything is spent."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf, isfinite
 from numbers import Integral, Real
@@ -54,6 +55,22 @@ Positive: TypeAlias = Annotated[float, In(0, inf, "()")]
 Weight: TypeAlias = Annotated[float, In(0, inf, ")")]
 
 
+def _number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+TYPES: dict[Any, tuple[Callable[[Any], bool], str]] = {
+    bool: (lambda value: isinstance(value, bool), "True or False"),
+    int: (lambda value: isinstance(value, Integral) and _number(value), "a whole number"),
+    float: (lambda value: _number(value) and isfinite(value), "a finite number"),
+    Objective: (
+        lambda value: isinstance(value, str | Objective) or _number(value),
+        f"one of {', '.join(OBJECTIVES)}, an alpha, or an Objective",
+    ),
+}
+NAME: tuple[Callable[[Any], bool], str] = (lambda value: isinstance(value, str), "a name")  # one of a Literal
+
+
 def check(name: str, value: Any, hint: Any) -> None:
     """Refuse a value that is not of a parameter's type, or is outside the limits written into it."""
     options = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
@@ -61,19 +78,8 @@ def check(name: str, value: Any, hint: Any) -> None:
         return
     limits = getattr(options[0], "__metadata__", ())
     kind = get_args(options[0])[0] if limits else options[0]
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    if kind is bool:
-        fits, wanted = isinstance(value, bool), "True or False"
-    elif kind is int:
-        fits, wanted = isinstance(value, Integral) and number, "a whole number"
-    elif kind is float:
-        fits, wanted = number and isfinite(value), "a finite number"
-    elif kind is Objective:
-        fits = isinstance(value, str | Objective) or number
-        wanted = f"one of {', '.join(OBJECTIVES)}, an alpha, or an Objective"
-    else:
-        fits, wanted = isinstance(value, str), "a name"
-    if not fits:
+    fits, wanted = TYPES.get(kind, NAME)
+    if not fits(value):
         raise WhymaskError(f"{name} must be {wanted}, not {value!r}.")
     if kind is Objective:
         Objective.of(value)

@@ -6,7 +6,7 @@ import numpy as np
 
 from whymask.search.discs import compact_masks
 from whymask.search.limits import Count, NonNegative, Rest
-from whymask.search.objective import SUFFICIENCY, Objective
+from whymask.search.objective import SUFFICIENCY, AnyObjective, Objective
 from whymask.search.protocol import Ask, Initialiser, Problem, Selection, held
 from whymask.search.stage import stage
 from whymask.search.swap import exchange
@@ -24,7 +24,7 @@ def others(
     alternatives: Count = 2,
     overlap: Rest = 0.5,
     other_tries: NonNegative = 96,
-    init_objective: Objective | str | float = SUFFICIENCY,
+    init_objective: AnyObjective = SUFFICIENCY,
 ) -> Initialiser:
     """The mask, and up to `alternatives` more that share at most a share `overlap` of their regions with any before.
 

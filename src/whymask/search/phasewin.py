@@ -13,7 +13,7 @@ import numpy as np
 
 from whymask.arrays import Floats
 from whymask.search.limits import Count, Fraction, NonNegative, Positive, Proportion, Weight
-from whymask.search.objective import SUFF_NECC, Objective
+from whymask.search.objective import SUFF_NECC, AnyObjective, Objective
 from whymask.search.protocol import Ask, Continuation, Problem, Selection, extend, first_guess, ranking
 from whymask.search.stage import stage
 
@@ -41,7 +41,7 @@ def phasewin(
     hard_delta: Positive = 0.02,
     hard_phi: Weight = 0.98,
     warm_start: NonNegative = 0,
-    objective: Objective | str | float = SUFF_NECC,
+    objective: AnyObjective = SUFF_NECC,
 ) -> Continuation:
     """Order all regions in phases, after the prefix of `selection` if there is one (Eq. 3).
 

@@ -31,9 +31,7 @@ class Problem:
     centroids: Floats | None = None  # (n, 2) as (x / W, y / H)
     areas: Floats | None = None  # (n,) shares of the image; equal shares when not given
     labels: NDArray[np.int32] | None = None  # (H, W) the region of every pixel, for methods that mask pixels
-    differentiable: Callable[[], Differentiable] | None = (
-        None  # the image and its model, for methods that use gradients
-    )
+    differentiable: Callable[[], Differentiable] | None = None  # the image on its model, for methods that use gradients
     archive: Archive = field(default_factory=Archive)  # everything this search has asked for, kept by its driver
 
     def __post_init__(self) -> None:
@@ -69,6 +67,12 @@ class Selection:
     local_optimum: bool = False  # every exchange of one region has been tried, and none is better
     goal: float | None = None  # the score that would be enough, where the size was not given
     others: tuple[Selection, ...] = ()  # further masks, where several were asked for
+
+    @classmethod
+    def best(cls, rows: Bools, scores: Floats) -> Selection:
+        """The first of the sets (B, n) with the highest score."""
+        top = int(np.argmax(scores))
+        return cls(rows[top], float(scores[top]))
 
     @property
     def prefix(self) -> tuple[int, ...]:

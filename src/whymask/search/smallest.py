@@ -71,8 +71,7 @@ def _instead(_: Selection | Ranking, best: Selection) -> Selection:
 def _best_of(problem: Problem, rows: Bools, goal: float) -> Initialiser:
     """The best of these masks, refined by some exchanges."""
     scores = yield Ask(rows, SUFFICIENCY, "init", Selection(rows[0]))
-    top = int(np.argmax(scores))
-    selection = yield from exchange(problem, Selection(rows[top], float(scores[top])), SUFFICIENCY, REFINED)
+    selection = yield from exchange(problem, Selection.best(rows, scores), SUFFICIENCY, REFINED)
     return replace(selection, goal=goal)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from whymask.arrays import Bools, Floats
 from whymask.search.limits import Count, NonNegative
-from whymask.search.objective import SUFFICIENCY, Objective
+from whymask.search.objective import SUFFICIENCY, AnyObjective, Objective
 from whymask.search.protocol import Ask, Initialiser, Problem, Selection
 from whymask.search.stage import stage
 from whymask.search.surrogate import Surrogate
@@ -23,7 +23,7 @@ def swap(
     *,
     tries: NonNegative = 136,
     together: Count = 8,
-    init_objective: Objective | str | float = SUFFICIENCY,
+    init_objective: AnyObjective = SUFFICIENCY,
 ) -> Initialiser:
     """A better mask of the same size, found by exchanges; never a worse one.
 

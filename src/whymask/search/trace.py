@@ -7,7 +7,7 @@ import numpy as np
 
 from whymask.arrays import Bools, Floats
 from whymask.search.limits import Count, In, Positive, Proportion, Share
-from whymask.search.objective import SUFFICIENCY, Objective
+from whymask.search.objective import SUFFICIENCY, AnyObjective, Objective
 from whymask.search.protocol import Ask, Initialiser, Problem, Selection, check_k
 from whymask.search.stage import stage
 
@@ -27,7 +27,7 @@ def trace(
     smoothing: Share = 0.05,
     epsilon: Annotated[float, In(0, 0.5, "()")] = 1e-4,
     logit_bound: Positive = 8.0,
-    init_objective: Objective | str | float = SUFFICIENCY,
+    init_objective: AnyObjective = SUFFICIENCY,
 ) -> Initialiser:
     """The best of rounds * samples masks drawn from a distribution that learns from its elite.
 
