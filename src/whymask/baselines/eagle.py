@@ -1,7 +1,5 @@
 """EAGLE's efficient greedy search: short lists from both ends, all regions now and then (Chen et al., 2025)."""
 
-from itertools import count
-
 import numpy as np
 
 from whymask.baselines.regions import baseline
@@ -29,9 +27,8 @@ def eagle_efficient(
     front: list[int] = []
     back: list[int] = []
     live = list(range(problem.n))
-    for step in count():  # candidates are asked for by index, so that ties go to the lowest
-        if not live:
-            return Ranking((*front, *back))
+    step = 0
+    while live:  # candidates are asked for by index, so that ties go to the lowest
         update = step % update_step == 0
         head = sorted(live if update else live[:search_scope])
         stop_here = Ranking((*front, *live, *back), placed=len(front))
@@ -49,4 +46,5 @@ def eagle_efficient(
             scores = yield Ask(without, objective, "continue", stop_here)
             back.insert(0, tail[int(np.argmax(scores))])
             live.remove(back[0])
-    raise AssertionError("counting never ends")
+        step += 1
+    return Ranking((*front, *back))

@@ -15,7 +15,7 @@ from tqdm import tqdm
 from whymask.errors import WhymaskError, unknown, whole
 from whymask.images.imaging import Canvas
 from whymask.images.masking import compose, stack
-from whymask.images.partition import Partition, partition
+from whymask.images.partition import Partition, numbered, partition
 from whymask.methods import Recipe
 from whymask.search import Problem, Search, SearchResult, drive
 from whymask.search.driver import Piece
@@ -118,11 +118,10 @@ class EvidenceAttribution:
         if feature_mask is None:
             features = [partition(_canvas(x)).labels[None] for x in inputs]
         else:
-            features = _numbered(feature_mask, inputs)
+            features = _features(feature_mask, inputs)
         if target is None:
-            targets = self._probabilities(inputs.clone()).argmax(dim=1).tolist()
-        else:
-            targets = _targets(target, len(inputs))
+            target = self._probabilities(inputs.clone()).argmax(dim=1)
+        targets = _targets(target, len(inputs))
         return [Example.of(*parts) for parts in zip(inputs, fills, features, targets, strict=True)]
 
     def _scores(self, images: torch.Tensor, targets: list[int]) -> NDArray[np.float32]:
@@ -198,16 +197,13 @@ def _canvas(x: torch.Tensor) -> Canvas:
     return ((picture - low) / span * 255).round().byte().permute(1, 2, 0).cpu().numpy()
 
 
-def _numbered(feature_mask: torch.Tensor, inputs: torch.Tensor) -> list[NDArray[np.int32]]:
+def _features(feature_mask: torch.Tensor, inputs: torch.Tensor) -> list[NDArray[np.int32]]:
     """The features (1 or C, H, W) of each example, numbered 0 ... n - 1 without gaps."""
     if not isinstance(feature_mask, torch.Tensor) or feature_mask.is_floating_point():
         raise WhymaskError("feature_mask must be a tensor of whole numbers.")
     _broadcast("feature_mask", feature_mask, inputs)
     mask = feature_mask[(None,) * (4 - feature_mask.ndim)].expand(len(inputs), -1, *inputs.shape[2:])
-    return [
-        np.unique(example, return_inverse=True)[1].reshape(example.shape).astype(np.int32)
-        for example in mask.cpu().numpy()
-    ]
+    return [numbered(example) for example in mask.cpu().numpy()]
 
 
 def _targets(target: int | torch.Tensor | Sequence[int], count: int) -> list[int]:

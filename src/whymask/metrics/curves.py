@@ -82,11 +82,7 @@ class Curves:
 
     def as_dict(self) -> dict[str, Any]:
         """The curves, and every number of the paper's tables with its protocol in its name."""
-        points = {
-            "areas": self.areas.tolist(),
-            "insertion": self.insertion.tolist(),
-            "deletion": self.deletion.tolist(),
-        }
+        points = {name: getattr(self, name).tolist() for name in ("areas", "insertion", "deletion")}
         return {**self.summary(), **points, "forwards": self.forwards}
 
     @classmethod

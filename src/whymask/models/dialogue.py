@@ -61,11 +61,9 @@ class Dialogue:
         slots = [i for i, token in enumerate(ids) if token == self.image_token]
         if len(slots) != 1:
             slot = self.tokenizer.convert_ids_to_tokens(self.image_token)
-            reason = (
-                f"its chat template must place {slot!r}"
-                if not slots
-                else f"leave {slot!r} out of the question, the chat template places it"
-            )
+            reason = f"its chat template must place {slot!r}"
+            if slots:
+                reason = f"leave {slot!r} out of the question, the chat template places it"
             raise WhymaskError(f"the prompt of {self.name} has {len(slots)} slots for the image: {reason}.")
         return tuple(ids[: slots[0]]), tuple(ids[slots[0] + 1 :])
 

@@ -80,7 +80,7 @@ def classifier(model: Any, processor: Any, name: str, **options: Any) -> TorchCl
         raise no_classes(name, "returns a single logit")
     return TorchClassifier(
         _Logits(model),
-        Preprocessed(pixel_steps(processor)),
+        Preprocessed([pixel_steps(processor)]),
         labels=[str(names[i]).split(",")[0].strip() for i in range(len(names))],
         aliases={
             alias.strip().lower(): i

@@ -23,7 +23,7 @@ from whymask.models.batching import is_out_of_memory
 from whymask.models.dialogue import FIRST, Answer, Dialogue, TokenTexts
 from whymask.models.differentiable import Differentiable, Evidence, ImageTokens, stretch
 from whymask.models.hf import from_checkpoint, model_from_checkpoint
-from whymask.models.torch_module import DTYPES, device_of, dtype_of
+from whymask.models.torch_module import DTYPE_NAMES, device_of, dtype_of
 
 LOGITS = 256  # positions whose logits are held at once: 150 MB in fp32 for 150 thousand tokens
 
@@ -52,14 +52,7 @@ class Mllm(GridModel):
     cam_depth: float  # how far down the decoder, as a share, its image tokens are looked at by llava-cam
 
     def __init__(
-        self,
-        module: Any,
-        tokenizer: Any,
-        *,
-        name: str,
-        device: str,
-        compile: bool | None,
-        view: str,
+        self, module: Any, tokenizer: Any, *, view: str, name: str, device: str = "cpu", compile: bool | None = None
     ) -> None:
         self.device, self.dtype = device_of(device), module.dtype
         self.name = name
@@ -71,7 +64,7 @@ class Mllm(GridModel):
         self.batch_size = 8 if self.device.type == "cpu" else 32
         self.settings = {
             "device": str(self.device),
-            "dtype": {dtype: name for name, dtype in DTYPES.items()}[self.dtype],
+            "dtype": DTYPE_NAMES[self.dtype],
             "view": view,
             "compiled": "no",
             "transformers": version("transformers"),
@@ -110,14 +103,13 @@ class Mllm(GridModel):
             question: what is asked.
         """
         question = self.asked(question)
-        bound = self._first(view, question)
-        if target is not None:
-            answer = self.dialogue.answer(target, question) if isinstance(target, str) else self.dialogue.token(target)
-            return replace(bound, target=answer.target, answer=answer)
-        top = self.respond(bound.inputs[None], [bound]).top
-        assert top is not None
-        answer = self.dialogue.token(int(top[0]))
-        return replace(bound, target=answer.target, answer=answer, probes=1)
+        bound, probes = self._first(view, question), 0
+        if target is None:
+            top = self.respond(bound.inputs[None], [bound]).top
+            assert top is not None
+            target, probes = int(top[0]), 1
+        answer = self.dialogue.answer(target, question) if isinstance(target, str) else self.dialogue.token(target)
+        return replace(bound, target=answer.target, answer=answer, probes=probes)
 
     def _first(self, view: View, question: str) -> MllmBound:
         """The image and the question, of whose answer the first token is asked for."""
@@ -223,9 +215,8 @@ class Mllm(GridModel):
             for _ in range(tokens):
                 hidden, last = self._read(seen, asked, said)
                 likeliest = self.module.lm_head(hidden[rows, torch.from_numpy(last)]).float().argmax(dim=1).tolist()
-                said = [
-                    ids if ids and ids[-1] in ends else (*ids, new) for ids, new in zip(said, likeliest, strict=True)
-                ]
+                both = zip(said, likeliest, strict=True)
+                said = [ids if ids and ids[-1] in ends else (*ids, new) for ids, new in both]
                 if all(ids[-1] in ends for ids in said):
                     break
         return [self.dialogue.read([token for token in ids if token not in ends]) for ids in said]

@@ -68,18 +68,16 @@ class Qwen25VL(Mllm):
         processor: Any,
         tokenizer: Any,
         *,
-        name: str,
-        device: str = "cpu",
         max_side: int = 448,
         max_pixels: int = 401408,
-        compile: bool | None = None,
+        **options: Any,
     ) -> None:
         self.processor = processor
         self.patch, self.merge, self.frames = processor.patch_size, processor.merge_size, processor.temporal_patch_size
         least, most = processor.size["shortest_edge"], min(processor.size["longest_edge"], max_pixels)
         self.geometry = Patches(self.patch * self.merge, max_side, least, most)
         view = f"whole image, longer side at most {max_side}, {least} to {most} pixels"
-        super().__init__(module, tokenizer, name=name, device=device, compile=compile, view=view)
+        super().__init__(module, tokenizer, view=view, **options)
         self.tower = BatchedTower(self.module.model.visual) if agrees() else None
         self.settings["windows"] = "batched" if self.tower else "one by one"
 
@@ -149,7 +147,6 @@ def load(
 
     Args:
         checkpoint: such as "Qwen/Qwen2.5-VL-3B-Instruct".
-        device: "cpu", "cuda" or "mps".
         dtype: by default fp32 on a CPU and bf16 elsewhere.
         max_side: larger images are reduced to this many pixels on their longer side (the paper's 448).
         max_pixels: and to this many in all.

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from io import BytesIO
+from math import inf
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 from urllib.parse import quote, unquote, unquote_plus
 
@@ -91,21 +92,16 @@ class Remote:
     """
 
     def __init__(
-        self,
-        url: str,
-        path: str = "",
-        *,
-        timeout: float,
-        retries: int,
-        concurrency: int,
-        headers: Mapping[str, str],
+        self, url: str, path: str = "", *, timeout: float, retries: int, concurrency: int, headers: Mapping[str, str]
     ) -> None:
         required("httpx", "a model behind a URL needs httpx: pip install 'whymask[http]'.")
         import httpx
 
         self.url = _address(url, path)
         self.shown = shown(str(self.url))
-        self.timeout = _seconds(timeout)
+        if not 0 < timeout < inf:
+            raise WhymaskError(f"timeout must be a positive number of seconds, not {timeout!r}.")
+        self.timeout = float(timeout)
         self.retries = whole("retries", retries, 0)
         self.retries_made = 0
         whole("concurrency", concurrency, 1)
@@ -268,12 +264,6 @@ def _address(url: str, path: str) -> httpx.URL:
     if address.scheme not in ("http", "https") or not address.host:
         raise WhymaskError("the URL of a model must look like http://host:port/path or https://host/path.")
     return address.copy_with(path=address.path.rstrip("/") + path) if path else address
-
-
-def _seconds(timeout: float) -> float:
-    if not 0 < timeout < float("inf"):
-        raise WhymaskError(f"timeout must be a positive number of seconds, not {timeout!r}.")
-    return float(timeout)
 
 
 def _status(response: httpx.Response) -> str:

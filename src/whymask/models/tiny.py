@@ -15,14 +15,7 @@ FAMILIES: dict[str, Callable[..., Mllm]] = {"tiny-qwen": load_qwen, "tiny-llava"
 
 
 def load(name: str, *, device: str = "cpu", dtype: str = "fp32", compile: bool | None = False) -> Mllm:
-    """One of FAMILIES, through the code that loads the large ones; too small to gain from half precision or compiling.
-
-    Args:
-        name: "tiny-qwen" or "tiny-llava".
-        device: "cpu", "cuda" or "mps".
-        dtype: "fp32", "fp16" or "bf16".
-        compile: as for the large ones.
-    """
+    """One of FAMILIES, by the code that loads the large ones; too small to gain from half precision or compiling."""
     transformers = required("transformers", f"{name} needs transformers: pip install 'whymask[hf]'.")
     with _without_bars(transformers.utils.logging):
         model = FAMILIES[name](str(CHECKPOINTS / name), device=device, dtype=dtype, compile=compile)

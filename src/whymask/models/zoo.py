@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from whymask.errors import WhymaskError
-from whymask.images.imaging import Canvas, Preprocessed
+from whymask.images.imaging import Preprocessed
 from whymask.models.packages import required
 from whymask.models.torch_module import TorchClassifier
 
@@ -31,13 +29,13 @@ def _torchvision(package: Any, architecture: str, pretrained: bool) -> dict[str,
     preset = weights.transforms()
     functional = package.transforms.functional
 
-    def steps(image: Any) -> Canvas:
+    def steps(image: Any) -> Any:
         resized = functional.resize(image, preset.resize_size, interpolation=preset.interpolation)
-        return np.asarray(functional.center_crop(resized, preset.crop_size))
+        return functional.center_crop(resized, preset.crop_size)
 
     return {
         "module": package.models.get_model(architecture, weights=weights if pretrained else None),
-        "geometry": Preprocessed(steps),
+        "geometry": Preprocessed([steps]),
         "labels": weights.meta["categories"],
         "mean": _pixels(preset.mean),
         "std": _pixels(preset.std),
@@ -55,15 +53,9 @@ def _timm(package: Any, architecture: str, pretrained: bool) -> dict[str, Any]:
     # Everything before the conversion to a tensor works on the image itself.
     names = [type(step).__name__ for step in transform.transforms]
     geometric = transform.transforms[: next(i for i, kind in enumerate(names) if "ToTensor" in kind)]
-
-    def steps(image: Any) -> Canvas:
-        for step in geometric:
-            image = step(image)
-        return np.asarray(image)
-
     return {
         "module": module,
-        "geometry": Preprocessed(steps),
+        "geometry": Preprocessed(geometric),
         "labels": _timm_labels(package, module),
         "mean": _pixels(config["mean"]),
         "std": _pixels(config["std"]),

@@ -32,8 +32,7 @@ def swap(
     them is tried next. The search ends early where no exchange of one region is left untried: the mask is then a local
     optimum, and says so.
     """
-    objective = Objective.of(init_objective)
-    return (yield from exchange(problem, selection, objective, tries, together))
+    return (yield from exchange(problem, selection, Objective.of(init_objective), tries, together))
 
 
 def exchange(
