@@ -139,7 +139,6 @@ class CentreCrop(Geometry):
 
     size: int
     share: float = 1.0
-    filter: Image.Resampling = Image.Resampling.BICUBIC
 
     def _placed(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
         width, height = image.size
@@ -152,7 +151,7 @@ class CentreCrop(Geometry):
         if resize == "none":
             return np.asarray(image), box
         pixels = (box[0] * width, box[1] * height, box[2] * width, box[3] * height)
-        return np.asarray(image.resize((self.size, self.size), self.filter, box=pixels)), box
+        return np.asarray(image.resize((self.size, self.size), Image.Resampling.BICUBIC, box=pixels)), box
 
 
 def see_labels(labels: NDArray[Any], box: Box, shape: tuple[int, int]) -> NDArray[Any]:

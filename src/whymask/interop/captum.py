@@ -90,7 +90,13 @@ class EvidenceAttribution:
         batch_size = len(inputs) * whole("perturbations_per_eval", perturbations_per_eval, 1)
         attributions = torch.zeros(inputs.shape, dtype=torch.float32, device=inputs.device)
         with torch.no_grad():  # not inference_mode: what a module keeps of a forward may be used in training
-            examples = self._examples(inputs, baselines, target, feature_mask)
+            fills = torch.as_tensor(0 if baselines is None else baselines, dtype=inputs.dtype, device=inputs.device)
+            fills = _broadcast("baselines", fills, inputs)
+            features = _features(feature_mask, inputs)
+            if target is None:
+                target = self._probabilities(inputs.clone()).argmax(dim=1)
+            parts = zip(inputs, fills, features, _targets(target, len(inputs)), strict=True)
+            examples = [Example.of(*part) for part in parts]
             searches = [Search(self.recipe, example.problem(self.seed), example) for example in examples]
             expected = sum(self.recipe.estimate(example.partition.n) for example in examples)
             with tqdm(total=expected, unit="forward", disable=not show_progress) as bar:
@@ -105,24 +111,6 @@ class EvidenceAttribution:
                     values = torch.from_numpy(_values(found)).to(inputs.device)
                     attributions[number] = values[found.about.index]
         return attributions
-
-    def _examples(
-        self,
-        inputs: torch.Tensor,
-        baselines: float | torch.Tensor | None,
-        target: int | torch.Tensor | Sequence[int] | None,
-        feature_mask: torch.Tensor | None,
-    ) -> list[Example]:
-        fills = torch.as_tensor(0 if baselines is None else baselines, dtype=inputs.dtype, device=inputs.device)
-        fills = _broadcast("baselines", fills, inputs)
-        if feature_mask is None:
-            features = [partition(_canvas(x)).labels[None] for x in inputs]
-        else:
-            features = _features(feature_mask, inputs)
-        if target is None:
-            target = self._probabilities(inputs.clone()).argmax(dim=1)
-        targets = _targets(target, len(inputs))
-        return [Example.of(*parts) for parts in zip(inputs, fills, features, targets, strict=True)]
 
     def _scores(self, images: torch.Tensor, targets: list[int]) -> NDArray[np.float32]:
         probabilities = self._probabilities(images)
@@ -197,8 +185,10 @@ def _canvas(x: torch.Tensor) -> Canvas:
     return ((picture - low) / span * 255).round().byte().permute(1, 2, 0).cpu().numpy()
 
 
-def _features(feature_mask: torch.Tensor, inputs: torch.Tensor) -> list[NDArray[np.int32]]:
+def _features(feature_mask: torch.Tensor | None, inputs: torch.Tensor) -> list[NDArray[np.int32]]:
     """The features (1 or C, H, W) of each example, numbered 0 ... n - 1 without gaps."""
+    if feature_mask is None:
+        return [partition(_canvas(x)).labels[None] for x in inputs]
     if not isinstance(feature_mask, torch.Tensor) or feature_mask.is_floating_point():
         raise WhymaskError("feature_mask must be a tensor of whole numbers.")
     _broadcast("feature_mask", feature_mask, inputs)

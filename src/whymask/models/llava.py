@@ -83,10 +83,6 @@ class Llava(Mllm):
         """The tokens cover the square; the canvas may be the middle of it."""
         return super().on_canvas(cells, (self.size, self.size))[self._inside(shape)]
 
-    def layers(self) -> list[torch.nn.Module]:
-        """The decoder's."""
-        return list(self.module.model.language_model.layers)
-
 
 def load(
     checkpoint: str,

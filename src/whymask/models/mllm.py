@@ -83,9 +83,9 @@ class Mllm(GridModel):
     def see(self, inputs: torch.Tensor, shape: tuple[int, int]) -> torch.Tensor:
         """Image tokens (B, T, D) of inputs (B, ...) that stand for canvases of `shape`."""
 
-    @abstractmethod
-    def layers(self) -> list[torch.nn.Module]:
-        """The layers that `compile` may compile as they are."""
+    def layers(self) -> list[Any]:
+        """The decoder's, which are compiled as they are."""
+        return list(self.module.model.language_model.layers)
 
     def positions(self, before: int, shape: tuple[int, int], length: int) -> torch.Tensor | None:
         """Position ids of a sequence whose image follows `before` tokens; None where they just count up."""
@@ -180,7 +180,7 @@ class Mllm(GridModel):
             mean = (own - total).logsumexp(dim=1) - log(len(places))
             return Evidence(mean, torch.zeros_like(mean))
 
-        layers = self.module.model.language_model.layers
+        layers = self.layers()
         tokens = ImageTokens(
             first=len(asked.before),
             grid=self.token_grid(shape),

@@ -117,12 +117,8 @@ class Qwen25VL(Mllm):
         """Patches are merged before the language model reads them."""
         return shape[0] // (self.patch * self.merge), shape[1] // (self.patch * self.merge)
 
-    def layers(self) -> list[torch.nn.Module]:
-        """The decoder's; the tower's blocks are compiled as one function."""
-        return list(self.module.model.language_model.layers)
-
     def compile(self) -> None:
-        """Compile the decoder's layers and the tower's block."""
+        """Compile the decoder's layers, and the tower's blocks as one function."""
         super().compile()
         if self.tower:
             self.tower.run = torch.compile(run_block, dynamic=True)

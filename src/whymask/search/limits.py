@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import inf, isfinite
 from numbers import Integral, Real
 from types import NoneType, UnionType
@@ -12,17 +13,6 @@ from whymask.search.objective import OBJECTIVES, Objective
 
 
 @dataclass(frozen=True)
-class AtLeast:
-    """A whole number that is not smaller."""
-
-    least: int
-
-    def check(self, name: str, value: Any) -> None:
-        """Refuse another value."""
-        whole(name, value, self.least)
-
-
-@dataclass(frozen=True)
 class In:
     """A number in an interval; ends that do not belong to it are open."""
 
@@ -30,8 +20,8 @@ class In:
     high: float
     open: str = ""  # "(" the lower end, ")" the upper one
 
-    def check(self, name: str, value: Any) -> None:
-        """Refuse another value."""
+    def __call__(self, name: str, value: Any) -> None:
+        """Raise an error for another value."""
         above = self.low < value if "(" in self.open else self.low <= value
         below = value < self.high if ")" in self.open else value <= self.high
         if not (above and below):
@@ -44,9 +34,9 @@ class In:
         return f"lie in {first}{self.low:g}, {self.high:g}{last}"
 
 
-NonNegative: TypeAlias = Annotated[int, AtLeast(0)]
-Count: TypeAlias = Annotated[int, AtLeast(1)]
-Several: TypeAlias = Annotated[int, AtLeast(2)]
+NonNegative: TypeAlias = Annotated[int, partial(whole, least=0)]
+Count: TypeAlias = Annotated[int, partial(whole, least=1)]
+Several: TypeAlias = Annotated[int, partial(whole, least=2)]
 Share: TypeAlias = Annotated[float, In(0, 1)]
 Proportion: TypeAlias = Annotated[float, In(0, 1, "(")]  # not nothing
 Fraction: TypeAlias = Annotated[float, In(0, 1, "()")]  # neither nothing nor all
@@ -86,4 +76,4 @@ def check(name: str, value: Any, hint: Any) -> None:
     elif get_origin(kind) is Literal and value not in get_args(kind):
         raise unknown(name, value, get_args(kind))
     for limit in limits:
-        limit.check(name, value)
+        limit(name, value)

@@ -47,6 +47,6 @@ def others(
         top = int(np.argmax(np.where(fits, scores, -1)))
         start = Selection(rows[top], float(scores[top]))
         search = exchange(problem, start, objective, other_tries, avoid=taken, shared=shared)
-        found.append((yield from held(search, lambda _, so_far=stop_here: so_far)))  # type: ignore[misc]
+        found.append((yield from held(search, stop_here)))
     best = max([selection, *found], key=lambda one: one.score or 0.0)
     return replace(best, others=tuple(one for one in [selection, *found] if one is not best))

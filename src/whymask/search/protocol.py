@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -161,8 +161,8 @@ def first_guess(problem: Problem, selection: Selection | None) -> Floats:
     return guess
 
 
-def held(search: Initialiser, told: Callable[[Selection | Ranking], Selection]) -> Initialiser:
-    """The same search, but stopped early it gives what `told` makes of its best: for searches inside a search."""
+def held(search: Initialiser, best: Selection | None = None, **changes: Any) -> Initialiser:
+    """The same search inside another: stopped early, it gives `best`, or else its own, with these changes."""
     scores: Floats | None = None
     while True:
         try:
@@ -170,7 +170,7 @@ def held(search: Initialiser, told: Callable[[Selection | Ranking], Selection]) 
         except StopIteration as stop:
             found: Selection = stop.value
             return found
-        scores = yield replace(ask, best=told(ask.best))
+        scores = yield replace(ask, best=replace(best or ask.best, **changes))
 
 
 def check_k(k: int, n: int) -> None:

@@ -1,5 +1,6 @@
 """TRACE: cross-entropy search over masks of exactly k regions (Eqs. 13-17)."""
 
+from dataclasses import replace
 from math import ceil
 from typing import Annotated
 
@@ -46,16 +47,16 @@ def trace(
         masks = gumbel_top_k(logits[-1] / temperature, k, samples, rng)
         stop_here = best or Selection(masks[0], logits=np.array(logits))
         scores = yield Ask(masks, objective, "init", stop_here, divisible=True)
-        top = int(np.argmax(scores))
+        found = Selection.best(masks, scores)
         elite = np.argsort(-scores, kind="stable")[:elite_count]
         inclusion = masks[elite].mean(axis=0)
         target = (1 - smoothing) * inclusion + smoothing * k / n  # Eq. 16
         target = np.clip(target, epsilon, 1 - epsilon)
         update = (1 - update_rate) * logits[-1] + update_rate * np.log(target / (1 - target))
         logits.append(np.clip(update, -logit_bound, logit_bound))  # Eq. 17
-        if best is None or best.score is None or scores[top] > best.score:
-            best = Selection(masks[top], float(scores[top]))
-        best = Selection(best.mask, best.score, logits=np.array(logits))
+        if best is None or best.score is None or scores.max() > best.score:
+            best = found
+        best = replace(best, logits=np.array(logits))
     assert best is not None
     return best
 
