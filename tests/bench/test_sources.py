@@ -135,7 +135,7 @@ def test_a_package_offers_it_as_an_entry_point(monkeypatch):
 
     monkeypatch.setattr("whymask.utils.registry.entry_points", lambda group: [Point()] * (group == "whymask.sources"))
     fresh = Registry("data source", SOURCES.group)
-    assert fresh.find("scans") is Scans
+    assert fresh["scans"] is Scans
 
 
 def test_the_source_of_the_page_works(place, given, monkeypatch):

@@ -54,5 +54,4 @@ def dependence(kept: Bools, scores: Floats) -> Floats:
     gram = np.exp(-((scores[:, None] - scores) ** 2) / (2 * width**2))
     centred = gram - gram.mean(axis=0) - gram.mean(axis=1)[:, None] + gram.mean()
     u = kept - 0.5
-    values: Floats = 2 * ((centred @ u) * u).sum(axis=0) / count
-    return values
+    return np.asarray(2 * ((centred @ u) * u).sum(axis=0) / count)

@@ -37,12 +37,10 @@ def smooth_masks(count: int, grid: int, keep: float, shape: tuple[int, int], rng
         shifts = rng.integers(0, cell, count)
         sides.append(_interpolation((grid + 1) * cell, grid)[shifts[:, None] + np.arange(length)])
     rows, columns = sides
-    masks: Masks = rows @ cells @ columns.transpose(0, 2, 1)
-    return masks
+    return np.asarray(rows @ cells @ columns.transpose(0, 2, 1))
 
 
 def _interpolation(length: int, grid: int) -> Masks:
     """(length, grid): the weights that stretch `grid` values linearly over `length` places."""
     place = np.clip((np.arange(length) + 0.5) * grid / length - 0.5, 0, grid - 1)
-    weights: Masks = np.maximum(0, 1 - np.abs(place[:, None] - np.arange(grid))).astype(np.float32)
-    return weights
+    return np.asarray(np.maximum(0, 1 - np.abs(place[:, None] - np.arange(grid))).astype(np.float32))

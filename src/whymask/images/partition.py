@@ -83,7 +83,10 @@ def partition(
     check_regions(regions)
     kind, _, size = regions.partition(":")
     if kind == "slico":
-        return Partition(numbered(_slico(canvas, int(size or 64))), regions)
+        from skimage.segmentation import slic
+
+        labels = slic(canvas, n_segments=int(size or 64), compactness=20, slic_zero=True, start_label=0)
+        return Partition(numbered(labels), regions)
     if kind == "grid":
         return Partition(numbered(_grid(grid, size or "64")), regions)
     return _given(_read_labels(Path(regions)), grid, image_shape, box, Path(regions).name)
@@ -93,13 +96,6 @@ def check_regions(regions: str) -> None:
     """Refuse a text that divides no image, before there is one."""
     if not re.fullmatch(r"slico(:[1-9]\d*)?|grid(:[1-9]\d*(x[1-9]\d*)?)?", regions) and not isfile(regions):
         raise WhymaskError(f"regions is 'slico:64', 'grid:8x8' or the path of a label map, not {regions!r}.")
-
-
-def _slico(canvas: Canvas, count: int) -> NDArray[Any]:
-    from skimage.segmentation import slic
-
-    labels: NDArray[Any] = slic(canvas, n_segments=count, compactness=20, slic_zero=True, start_label=0)
-    return labels
 
 
 def _grid(shape: tuple[int, int], size: str) -> NDArray[Any]:

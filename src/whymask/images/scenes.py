@@ -56,8 +56,7 @@ class Scene:
         """Where an object shows, (SIZE, SIZE)."""
         if name not in OBJECTS:
             raise unknown("object", name, OBJECTS)
-        shows: NDArray[np.bool_] = self.labels == OBJECTS.index(name) + 1
-        return shows
+        return np.asarray(self.labels == OBJECTS.index(name) + 1)
 
 
 def scene(split: Split, number: int) -> Scene:
@@ -172,14 +171,12 @@ def _disc(x: Floats, y: Floats, radius: float) -> Floats:
 
 
 def _bar(x: Floats, y: Floats, left: float, right: float, top: float, bottom: float) -> Floats:
-    inside: Floats = np.minimum(np.minimum(x - left, right - x), np.minimum(y - top, bottom - y))
-    return inside
+    return np.asarray(np.minimum(np.minimum(x - left, right - x), np.minimum(y - top, bottom - y)))
 
 
 def _cone(x: Floats, y: Floats, top: float, bottom: float, half: float) -> Floats:
     """A triangle that stands on its base."""
-    inside: Floats = np.minimum(half * (y - top) / (bottom - top) - np.abs(x), bottom - y)
-    return inside
+    return np.asarray(np.minimum(half * (y - top) / (bottom - top) - np.abs(x), bottom - y))
 
 
 def _star(x: Floats, y: Floats) -> Floats:

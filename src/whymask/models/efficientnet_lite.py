@@ -45,13 +45,9 @@ def load(
     onnx = runtime == "onnx" or (runtime == "auto" and suits)
     fingerprint = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
     exported = onnx_file(module.eval(), size, fingerprint) if onnx else None
+    home = ("cpu", "fp32") if onnx else (device, dtype)  # where the runtime's inputs are
     classifier = TorchClassifier(
-        module,
-        CentreCrop(size, share=crop),
-        **shared,
-        fingerprint=fingerprint,
-        device="cpu" if onnx else device,  # where the runtime's inputs are
-        dtype="fp32" if onnx else dtype,
+        module, CentreCrop(size, share=crop), **shared, fingerprint=fingerprint, device=home[0], dtype=home[1]
     )
     if exported is None:
         return classifier

@@ -14,7 +14,7 @@ import numpy as np
 from whymask.arrays import Floats
 from whymask.search.limits import Count, Fraction, NonNegative, Positive, Proportion, Weight
 from whymask.search.objective import SUFF_NECC, AnyObjective, Objective
-from whymask.search.protocol import Ask, Continuation, Problem, Selection, extend, first_guess, ranking
+from whymask.search.protocol import Ask, Continuation, Problem, Selection, begin, extend, ranking
 from whymask.search.stage import stage
 
 TINY = 1e-12
@@ -54,9 +54,7 @@ def phasewin(
     phase.
     """
     objective = Objective.of(objective)
-    placed = list(selection.prefix) if selection else []
-    live = [region for region in range(problem.n) if region not in placed]
-    last = first_guess(problem, selection)
+    placed, live, last = begin(problem, selection)
     rng = problem.rng() if anneal else None
 
     def screen(regions: Sequence[int]) -> Generator[Ask, Floats, Floats]:

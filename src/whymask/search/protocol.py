@@ -153,12 +153,16 @@ def completed(selection: Selection) -> Ranking:
     return ranking(placed, final, selection)
 
 
-def first_guess(problem: Problem, selection: Selection | None) -> Floats:
-    """Scores (n,) to rank the regions by before a continuation has any of its own: the order of the selection."""
+def begin(problem: Problem, selection: Selection | None) -> tuple[list[int], list[int], Floats]:
+    """What a continuation starts from: the regions that are placed, those that are left, and a first guess.
+
+    The guess are scores (n,) to rank the regions by until it has scores of its own: the order of the selection.
+    """
     guess = np.zeros(problem.n)
-    if selection is not None:
-        guess[list(completed(selection).order)] = -np.arange(problem.n)
-    return guess
+    if selection is None:
+        return [], list(range(problem.n)), guess
+    guess[list(completed(selection).order)] = -np.arange(problem.n)
+    return list(selection.prefix), np.flatnonzero(~mask_of(selection.prefix, problem.n)).tolist(), guess
 
 
 def held(search: Initialiser, best: Selection | None = None, **changes: Any) -> Initialiser:

@@ -52,8 +52,7 @@ def block_mass(logits: ArrayLike, blocks: ArrayLike, temperature: float = 1.0) -
     weights = np.exp(theta - theta.max(axis=-1, keepdims=True))
     labels = np.asarray(blocks)
     member = labels[:, None] == np.arange(labels.max() + 1)
-    mass: Floats = weights @ member / weights.sum(axis=-1, keepdims=True)
-    return mass
+    return np.asarray(weights @ member / weights.sum(axis=-1, keepdims=True))
 
 
 def prefix_bound(eta: ArrayLike, certificate: Certificate) -> float:
@@ -148,15 +147,13 @@ def amplification(logits: ArrayLike, blocks: ArrayLike, certificate: Certificate
     if (mass >= 1).any():
         raise WhymaskError("a certificate of all blocks always holds all mass: its odds cannot grow.")
     odds = mass / (1 - mass)
-    growth: Floats = odds[1:] / odds[:-1]
-    return growth
+    return np.asarray(odds[1:] / odds[:-1])
 
 
 def balance(logits: ArrayLike, blocks: ArrayLike, certificate: Certificate, temperature: float = 1.0) -> Floats:
     """b_J that a run realised in each round: the smallest share a block has of J's mass (Eq. 41), (rounds + 1,)."""
     mass: NDArray[np.float64] = block_mass(logits, blocks, temperature)[:, list(certificate)]
-    share: Floats = mass.min(axis=1) / mass.sum(axis=1)
-    return share
+    return np.asarray(mass.min(axis=1) / mass.sum(axis=1))
 
 
 ROUNDS, SAMPLES, FACTOR = 5, 32, 1.5
