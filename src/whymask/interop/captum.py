@@ -1,11 +1,9 @@
 """Evidence with the interface of captum's perturbation methods: any forward function, any batch of images."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -147,7 +145,7 @@ class Example:
     target: int
 
     @classmethod
-    def of(cls, x: torch.Tensor, x0: torch.Tensor, features: NDArray[np.int32], target: int) -> Example:
+    def of(cls, x: torch.Tensor, x0: torch.Tensor, features: NDArray[np.int32], target: int) -> Self:
         """An example whose features (1 or C, H, W) are numbered 0 ... n - 1."""
         # Channels side by side inside their pixel: so areas and centroids hold for features of single channels too.
         labels = features.transpose(1, 2, 0).reshape(features.shape[1], -1)

@@ -61,6 +61,5 @@ def _names(classes: Any) -> tuple[list[str], dict[str, int]]:
     # Two cranes, a dog and a garment called cardigan: where the usual name is not enough, one that is.
     labels = [names[0] if first[names[0].lower()] == 1 else CLEAR.get(i, names[-1]) for i, names in enumerate(synonyms)]
     meanings = Counter(name.lower() for names in synonyms for name in set(names))
-    return labels, {
-        name.lower(): i for i, names in enumerate(synonyms) for name in names if meanings[name.lower()] == 1
-    }
+    places = ((name.lower(), i) for i, names in enumerate(synonyms) for name in names)
+    return labels, {name: i for name, i in places if meanings[name] == 1}

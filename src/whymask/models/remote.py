@@ -25,11 +25,13 @@ from whymask.errors import WhymaskError, whole
 from whymask.images.imaging import Canvas
 from whymask.models.base import GridModel, Target, View
 from whymask.models.classifier import PixelBound
-from whymask.models.packages import required
+from whymask.models.packages import optional, required
 from whymask.utils.redact import shown
 
 if TYPE_CHECKING:
     import httpx
+else:
+    httpx = optional("httpx")  # a model asks for it when it is made
 
 T = TypeVar("T")
 Body: TypeAlias = Callable[[], dict[str, Any]]
@@ -95,8 +97,6 @@ class Remote:
         self, url: str, path: str = "", *, timeout: float, retries: int, concurrency: int, headers: Mapping[str, str]
     ) -> None:
         required("httpx", "a model behind a URL needs httpx: pip install 'whymask[http]'.")
-        import httpx
-
         self.url = _address(url, path)
         self.shown = shown(str(self.url))
         if not 0 < timeout < inf:
@@ -154,8 +154,6 @@ class Remote:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _one(self, body: Body, read: Reader[T]) -> T:
-        import httpx
-
         async with self._slots:
             content = await asyncio.to_thread(lambda: json.dumps(body()).encode())
             backoff, tries = FIRST_WAIT, 0
@@ -249,14 +247,10 @@ def _run(loop: asyncio.AbstractEventLoop, client: httpx.AsyncClient) -> None:
 @cache
 def _certificates() -> ssl.SSLContext:
     """The usual ones, read once: that takes longer than a request."""
-    import httpx
-
     return httpx.create_ssl_context()
 
 
 def _address(url: str, path: str) -> httpx.URL:
-    import httpx
-
     try:
         address = httpx.URL(url)
     except (httpx.InvalidURL, TypeError):
@@ -268,9 +262,7 @@ def _address(url: str, path: str) -> httpx.URL:
 
 def _status(response: httpx.Response) -> str:
     """The number with its usual name: a server may call it anything."""
-    from httpx import codes
-
-    return f"{response.status_code} {codes.get_reason_phrase(response.status_code)}".rstrip()
+    return f"{response.status_code} {httpx.codes.get_reason_phrase(response.status_code)}".rstrip()
 
 
 def _compressed(response: httpx.Response) -> bool:
