@@ -162,8 +162,7 @@ def _shape(name: str, half: float, turn: float) -> Floats:
     x, y = np.meshgrid(steps, steps)
     cos, sin = np.float32(np.cos(turn)), np.float32(np.sin(turn))
     inside = SHAPES[name](cos * x + sin * y, cos * y - sin * x)
-    alpha: Floats = np.clip(inside * half + 0.5, 0, 1).astype(np.float32)
-    return alpha
+    return np.asarray(np.clip(inside * half + 0.5, 0, 1), dtype=np.float32)
 
 
 def _disc(x: Floats, y: Floats, radius: float) -> Floats:

@@ -148,8 +148,7 @@ class Dialogue:
 
     def _encode(self, text: str) -> list[int]:
         """Tokens of a text on its own."""
-        ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False)
-        return ids
+        return list(self.tokenizer.encode(text, add_special_tokens=False))
 
     def _known(self, ids: list[int] | tuple[int, ...]) -> bool:
         return bool(ids) and self.tokenizer.unk_token_id not in ids

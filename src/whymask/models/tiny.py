@@ -19,8 +19,7 @@ def load(name: str, *, device: str = "cpu", dtype: str = "fp32", compile: bool |
     transformers = required("transformers", f"{name} needs transformers: pip install 'whymask[hf]'.")
     with _without_bars(transformers.utils.logging):
         model = FAMILIES[name](str(CHECKPOINTS / name), device=device, dtype=dtype, compile=compile)
-    model.name = name
-    model.dialogue.name = name
+    model.name = model.dialogue.name = name
     return model
 
 

@@ -89,8 +89,7 @@ class TorchClassifier(Classifier):
         self.device = home[0] if device is None else device_of(device)
         self.dtype = home[1] if dtype is None else dtype_of(dtype)
         self.live = borrowed and (torch.empty(0, device=self.device).device, self.dtype) == home
-        self.name = name
-        self.geometry, self.labels = geometry, list(labels)
+        self.name, self.geometry, self.labels = name, geometry, list(labels)
         self.aliases = dict(aliases or {})
         # The weights of a live module may change at any time.
         self._fingerprint = None if self.live else fingerprint or module_fingerprint(module)

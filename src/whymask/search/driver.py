@@ -21,13 +21,10 @@ ROUNDING = 1e-6  # a sum of probabilities may miss 0 or 1 by this much
 
 Respond: TypeAlias = Callable[[Bools], ArrayLike]
 """Kept sets (B, n) of one search -> responses (B,) in [0, 1]."""
-
 Piece: TypeAlias = tuple[Any, Rows]
 """What a search is about and masked images of it: kept sets (B, n) or pixel masks (B, H, W)."""
-
 BatchSize: TypeAlias = int | Callable[[], int] | None
 """The most images in one batch: a number, a function that is asked before each batch, or no limit."""
-
 RespondMany: TypeAlias = Callable[[Sequence[Piece]], Sequence[ArrayLike]]
 """One model batch made of pieces of several searches -> the responses to each piece."""
 

@@ -4,13 +4,11 @@ A response is f_y(x_S) in [0, 1] for one masked image. Sufficiency needs the res
 that keeps S, necessity the one to the image that keeps everything else.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 
@@ -38,7 +36,7 @@ class Objective:
             raise WhymaskError(f"an objective's alpha must lie in [0, 1], not {self.alpha}.")
 
     @classmethod
-    def of(cls, which: AnyObjective) -> Objective:
+    def of(cls, which: "AnyObjective") -> "Objective":
         """The objective itself, or the one of that name or alpha."""
         if isinstance(which, Objective):
             return which
@@ -119,7 +117,7 @@ class Ledger:
         return {"nominal": self.nominal, "mec": self.mec, "stages": stages}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Ledger:
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """The ledger that `as_dict` wrote."""
         ledger = cls()
         for stage, sides in data["stages"].items():

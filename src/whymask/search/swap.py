@@ -84,14 +84,12 @@ def propose(
         if key not in known and (avoid is None or (avoid & row).sum(axis=1).max() <= shared):
             fresh.setdefault(key, row)
 
-    spread = SPREAD
-    for _ in range(4):  # ever wilder, where the likely ones are known
+    for spread in (SPREAD, 2 * SPREAD, 4 * SPREAD, 8 * SPREAD):  # ever wilder, where the likely ones are known
         for weights in surrogate.draw(4 * count, spread, rng):
             if len(fresh) < count:
                 add(exchanged(mask, weights, int(rng.integers(1, largest + 1))))
         if len(fresh) == count:
             break
-        spread *= 2
     if len(fresh) < count:
         for row in single_exchanges(mask, surrogate.mean):
             if len(fresh) == count:

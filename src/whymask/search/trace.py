@@ -47,7 +47,6 @@ def trace(
         masks = gumbel_top_k(logits[-1] / temperature, k, samples, rng)
         stop_here = best or Selection(masks[0], logits=np.array(logits))
         scores = yield Ask(masks, objective, "init", stop_here, divisible=True)
-        found = Selection.best(masks, scores)
         elite = np.argsort(-scores, kind="stable")[:elite_count]
         inclusion = masks[elite].mean(axis=0)
         target = (1 - smoothing) * inclusion + smoothing * k / n  # Eq. 16
@@ -55,7 +54,7 @@ def trace(
         update = (1 - update_rate) * logits[-1] + update_rate * np.log(target / (1 - target))
         logits.append(np.clip(update, -logit_bound, logit_bound))  # Eq. 17
         if best is None or best.score is None or scores.max() > best.score:
-            best = found
+            best = Selection.best(masks, scores)
         best = replace(best, logits=np.array(logits))
     assert best is not None
     return best
