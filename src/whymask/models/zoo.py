@@ -63,11 +63,10 @@ def _timm(package: Any, architecture: str, pretrained: bool) -> dict[str, Any]:
 
 
 def _timm_labels(package: Any, module: Any) -> list[str]:
-    count = module.num_classes
-    if count != 1000:
-        return [str(i) for i in range(count)]
+    if module.num_classes != 1000:
+        return [str(i) for i in range(module.num_classes)]
     info = package.data.ImageNetInfo()
-    return [info.index_to_description(i).split(",")[0] for i in range(count)]
+    return [info.index_to_description(i).split(",")[0] for i in range(1000)]
 
 
 def _pixels(values: Sequence[float]) -> tuple[float, ...]:

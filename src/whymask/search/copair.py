@@ -70,9 +70,8 @@ def copair(
     pairs = pairs[fits(pairs)] if max_groups >= 2 else pairs[:0]
     if len(pairs):
         scores = yield Ask(pairs, objective, "init", single, divisible=True)
-        pair = Selection.best(pairs, scores)  # Eq. 10
         alone = singles[pool[0]] >= min_sufficiency and scores.max() - singles[pool[0]] < pair_gain
-        best = single if alone else pair  # Eq. 11
+        best = single if alone else Selection.best(pairs, scores)  # Eqs. 10 and 11
 
     members = sum(bool((best.mask & group).any()) for group in groups)
     if best.score is not None and best.score < min_sufficiency and members < max_groups:
