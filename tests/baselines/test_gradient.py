@@ -4,8 +4,8 @@ import torch
 
 import whymask
 from whymask import WhymaskError
-from whymask.baselines import captum
 from whymask.methods import Recipe
+from whymask.models import packages
 
 from baselines.plain import every_pixel, linear
 
@@ -30,7 +30,7 @@ def test_its_cost_is_not_counted_in_forwards():
 
 
 def test_without_captum(monkeypatch):
-    monkeypatch.setattr(captum, "optional", lambda name: None)
+    monkeypatch.setattr(packages, "optional", lambda name: None)
     model, _, image = linear()
     with pytest.raises(WhymaskError, match="whymask\\[gradients\\]"):
         whymask.explain(image, model, method="gradient", regions="grid:2x2")

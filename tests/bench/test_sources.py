@@ -132,4 +132,4 @@ def test_a_package_offers_it_as_an_entry_point(monkeypatch):
 
     monkeypatch.setattr("whymask.utils.registry.entry_points", lambda group: [Point()] * (group == "whymask.sources"))
     fresh = Registry("data source", SOURCES.group)
-    assert fresh.find("scans") is Scans
+    assert fresh["scans"] is Scans

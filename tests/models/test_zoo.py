@@ -48,6 +48,6 @@ def test_random_weights_and_bare_features_are_refused(source, classes, words, mo
     """What timm only warns of, as of its versions that do."""
     module = SimpleNamespace(pretrained_cfg=source, num_classes=classes)
     timm = SimpleNamespace(create_model=lambda name, pretrained: module)
-    monkeypatch.setattr(zoo, "optional", lambda name: timm)
+    monkeypatch.setattr(zoo, "required", lambda name, message: timm)
     with pytest.raises(WhymaskError, match=f"timm cannot build 'some_net': .*{words}"):
         zoo.load("timm:some_net")

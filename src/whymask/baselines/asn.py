@@ -1,7 +1,5 @@
 """ASN: the paper's control of a relaxed mask, optimised by gradients and hardened into a set of regions."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np
@@ -15,7 +13,7 @@ from whymask.errors import WhymaskError
 from whymask.images.masking import fill_canvas
 from whymask.models.differentiable import Differentiable
 from whymask.search.limits import Count, NonNegative, Proportion, Weight
-from whymask.search.objective import SUFF_NECC, Objective
+from whymask.search.objective import SUFF_NECC, AnyObjective, Objective
 from whymask.search.protocol import Ask, Initialiser, Problem, Selection, check_k
 from whymask.search.stage import stage
 
@@ -37,7 +35,7 @@ def asn(
     sparse: Weight = 0.01,
     decided: Weight = 0.05,
     memory_saving: bool = False,
-    init_objective: Objective | str | float = SUFF_NECC,
+    init_objective: AnyObjective = SUFF_NECC,
 ) -> Initialiser:
     """The regions with the largest of n continuous variables, optimised for SN = alpha Suff + (1 - alpha) Necc.
 

@@ -1,9 +1,7 @@
 """What methods that use gradients share: a stage from a function of an image, and less memory for more time."""
 
-from __future__ import annotations
-
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -12,13 +10,14 @@ from typing import Any, get_type_hints
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from whymask.baselines.regions import by_map
+from whymask.baselines.regions import baseline, by_map
 from whymask.errors import WhymaskError
 from whymask.models.batching import is_out_of_memory
 from whymask.models.differentiable import Differentiable
+from whymask.models.packages import required
 from whymask.models.torch_module import evaluating
 from whymask.search.protocol import Continuation, Problem
-from whymask.search.stage import Stage, stage
+from whymask.search.stage import Stage
 
 
 def backward(
@@ -42,10 +41,7 @@ def backward(
         start.__signature__ = inspect.Signature([own[0], *chosen, own[1]])  # type: ignore[attr-defined]
         start.__annotations__ |= get_type_hints(attribute, include_extras=True)
         start.__name__, start.__doc__ = attribute.__name__, attribute.__doc__
-        declared = stage(
-            "ordering", summary, cost=lambda n, p: 0, name=name, needs="gradients", requires=requires, baseline=True
-        )
-        return declared(start)
+        return baseline(summary, cost=lambda n, p: 0, name=name, needs="gradients", requires=requires)(start)
 
     return declare
 
@@ -97,10 +93,15 @@ def saving(module: torch.nn.Module) -> Iterator[None]:
                 vars(block)["forward"] = forward
 
 
+def captum() -> Any:
+    """captum's attribution methods."""
+    return required("captum.attr", "this method needs captum: pip install 'whymask[gradients]'.")
+
+
 @contextmanager
-def listening(module: torch.nn.Module, hear: Callable[[torch.nn.Module, Any, Any], None]) -> Iterator[None]:
-    """Call hear(part, its inputs, its output) whenever a part of the module has run."""
-    hooks = [part.register_forward_hook(hear) for part in module.modules()]
+def listening(parts: Iterable[torch.nn.Module], hear: Callable[[torch.nn.Module, Any, Any], None]) -> Iterator[None]:
+    """Call hear(part, its inputs, its output) whenever one of these parts of a module has run."""
+    hooks = [part.register_forward_hook(hear) for part in parts]
     try:
         yield
     finally:

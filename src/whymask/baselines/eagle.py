@@ -1,28 +1,21 @@
 """EAGLE's efficient greedy search: short lists from both ends, all regions now and then (Chen et al., 2025)."""
 
-from itertools import count
-
 import numpy as np
 
+from whymask.baselines.regions import baseline
 from whymask.search.limits import Count
-from whymask.search.objective import SUFF_NECC, Objective
+from whymask.search.objective import SUFF_NECC, AnyObjective, Objective
 from whymask.search.protocol import Ask, Continuation, Problem, Ranking, extend
-from whymask.search.stage import stage
 
 
-@stage(
-    "ordering",
-    "greedy from both ends over a short list of candidates",
-    cost=lambda n, p: n * (n + 1) // 3,
-    baseline=True,
-)
+@baseline("greedy from both ends over a short list of candidates", cost=lambda n, p: n * (n + 1) // 3)
 def eagle_efficient(
     problem: Problem,
     *,
     search_scope: Count = 10,
     pending_samples: Count = 8,
     update_step: Count = 5,
-    objective: Objective | str | float = SUFF_NECC,
+    objective: AnyObjective = SUFF_NECC,
 ) -> Continuation:
     """Place the best of a stale list's head first and the most dispensable of its tail last.
 
@@ -34,9 +27,8 @@ def eagle_efficient(
     front: list[int] = []
     back: list[int] = []
     live = list(range(problem.n))
-    for step in count():  # candidates are asked for by index, so that ties go to the lowest
-        if not live:
-            return Ranking((*front, *back))
+    step = 0
+    while live:  # candidates are asked for by index, so that ties go to the lowest
         update = step % update_step == 0
         head = sorted(live if update else live[:search_scope])
         stop_here = Ranking((*front, *live, *back), placed=len(front))
@@ -54,4 +46,5 @@ def eagle_efficient(
             scores = yield Ask(without, objective, "continue", stop_here)
             back.insert(0, tail[int(np.argmax(scores))])
             live.remove(back[0])
-    raise AssertionError("counting never ends")
+        step += 1
+    return Ranking((*front, *back))

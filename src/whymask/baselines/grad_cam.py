@@ -1,7 +1,5 @@
 """Grad-CAM: the last feature maps, weighted by their mean gradients (Selvaraju et al., 2017)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from itertools import count
@@ -36,7 +34,7 @@ def grad_cam(image: Differentiable, rng: np.random.Generator) -> torch.Tensor:
     def note(part: torch.nn.Module, inputs: Any, output: Any) -> None:
         outputs.append((part, output.shape if isinstance(output, torch.Tensor) else torch.Size()))
 
-    with torch.no_grad(), listening(image.module, note):
+    with torch.no_grad(), listening(image.module.modules(), note):
         image.logit(image.inputs[None])
     layers = candidates(outputs, image)
     if not layers:
@@ -58,7 +56,7 @@ def looked_at(image: Differentiable, number: int) -> tuple[torch.Tensor, torch.T
         if next(numbers) == number:
             outputs.append(output)
 
-    with listening(image.module, keep):
+    with listening(image.module.modules(), keep):
         logit = image.logit(image.inputs[None].detach().clone().requires_grad_())
     (output,) = outputs
     (gradient,) = torch.autograd.grad(logit.sum(), output, allow_unused=True)

@@ -1,13 +1,11 @@
 """Grad-ECLIP: the value vectors of the last attention, weighted by gradient and similarity (Zhao et al., 2024)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 import torch
 
-from whymask.baselines.backward import backward
+from whymask.baselines.backward import backward, listening
 from whymask.baselines.grad_cam import as_maps, patch_grid
 from whymask.errors import WhymaskError
 from whymask.models.differentiable import Differentiable
@@ -25,21 +23,14 @@ def grad_eclip(image: Differentiable, rng: np.random.Generator) -> torch.Tensor:
     attentions = [part for part in image.module.modules() if all(hasattr(part, name) for name in PARTS)]
     if not attentions or image.tokens is not None:
         raise WhymaskError("grad-eclip needs a CLIP vision transformer of transformers; 'grad-cam' takes any network.")
-    last = attentions[-1]
+    names = {getattr(attentions[-1], name): name for name in PARTS}
     heard: dict[str, torch.Tensor] = {}
 
-    def keep(name: str) -> Any:
-        def hear(part: torch.nn.Module, inputs: Any, output: torch.Tensor) -> None:
-            heard[name] = inputs[0] if name == "out_proj" else output
+    def hear(part: torch.nn.Module, inputs: Any, output: torch.Tensor) -> None:
+        heard[names[part]] = inputs[0] if names[part] == "out_proj" else output
 
-        return hear
-
-    hooks = [getattr(last, name).register_forward_hook(keep(name)) for name in PARTS]
-    try:
+    with listening(names, hear):
         logit = image.logit(image.inputs[None].detach().clone().requires_grad_())
-    finally:
-        for hook in hooks:
-            hook.remove()
     (gradient,) = torch.autograd.grad(logit.sum(), heard["out_proj"])
     grid = patch_grid(heard["v_proj"].shape[1], image)
     if grid is None:

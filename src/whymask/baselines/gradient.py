@@ -3,8 +3,7 @@
 import numpy as np
 import torch
 
-from whymask.baselines.backward import backward
-from whymask.baselines.captum import attr
+from whymask.baselines.backward import backward, captum
 from whymask.models.differentiable import Differentiable
 
 
@@ -15,4 +14,4 @@ def gradient(image: Differentiable, rng: np.random.Generator) -> torch.Tensor:
     It is the gradient alone, not times the input, and every patch of a model that takes patches has its own.
     """
     x = image.inputs[None].detach().clone().requires_grad_()
-    return image.plane(attr().Saliency(image.logit).attribute(x, abs=True)[0])
+    return image.plane(captum().Saliency(image.logit).attribute(x, abs=True)[0])

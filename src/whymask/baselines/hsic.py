@@ -6,22 +6,15 @@ import numpy as np
 from PIL import Image
 
 from whymask.arrays import Bools, Floats, Masks
-from whymask.baselines.regions import by_map, in_chunks, pixels
+from whymask.baselines.regions import baseline, by_map, in_chunks, pixels
 from whymask.errors import WhymaskError
 from whymask.search.limits import Count, Several
 from whymask.search.protocol import Continuation, Problem, Ranking
-from whymask.search.stage import stage
 
 AN_ASK = 50  # masks
 
 
-@stage(
-    "ordering",
-    "how much the score depends on each cell of a grid",
-    cost=lambda n, p: p["designs"],
-    needs="pixels",
-    baseline=True,
-)
+@baseline("how much the score depends on each cell of a grid", cost=lambda n, p: p["designs"], needs="pixels")
 def hsic(problem: Problem, *, designs: Several = 500, grid: Count = 8) -> Continuation:
     """Order regions by the mean of the cells' HSIC over each of them; one forward a design.
 
@@ -61,5 +54,4 @@ def dependence(kept: Bools, scores: Floats) -> Floats:
     gram = np.exp(-((scores[:, None] - scores) ** 2) / (2 * width**2))
     centred = gram - gram.mean(axis=0) - gram.mean(axis=1)[:, None] + gram.mean()
     u = kept - 0.5
-    values: Floats = 2 * ((centred @ u) * u).sum(axis=0) / count
-    return values
+    return np.asarray(2 * ((centred @ u) * u).sum(axis=0) / count)

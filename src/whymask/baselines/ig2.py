@@ -54,7 +54,7 @@ def score_and_features(image: Differentiable, x: torch.Tensor) -> tuple[torch.Te
         if isinstance(part, torch.nn.Linear):
             heard[:] = [inputs[0]]
 
-    with listening(image.module, hear):
+    with listening(image.module.modules(), hear):
         score = image.score(x)
     if not heard:
         raise WhymaskError("ig2 needs a model with a linear layer, whose input are its features.")

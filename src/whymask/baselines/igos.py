@@ -1,7 +1,5 @@
 """IGOS++: a smooth mask optimised for deletion and insertion by integrated gradients (Khorram et al., 2021)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

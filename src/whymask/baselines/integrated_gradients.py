@@ -3,8 +3,7 @@
 import numpy as np
 import torch
 
-from whymask.baselines.backward import backward
-from whymask.baselines.captum import attr
+from whymask.baselines.backward import backward, captum
 from whymask.models.differentiable import Differentiable
 from whymask.search.limits import Count
 
@@ -20,6 +19,6 @@ def integrated_gradients(image: Differentiable, rng: np.random.Generator, *, ste
 
 def contributions(image: Differentiable, steps: int) -> torch.Tensor:
     """(H, W) what each pixel adds, signed and summed over channels, through captum."""
-    method = attr().IntegratedGradients(image.score)
+    method = captum().IntegratedGradients(image.score)
     x, x0 = image.inputs[None].detach(), image.bound.fill_inputs[None]
     return image.plane(method.attribute(x, baselines=x0, n_steps=steps, internal_batch_size=image.at_once)[0])

@@ -5,14 +5,13 @@ from math import comb
 import numpy as np
 
 from whymask.arrays import Bools, Floats
-from whymask.baselines.regions import by_values, in_chunks
+from whymask.baselines.regions import baseline, by_values, in_chunks
 from whymask.search.limits import Several
 from whymask.search.objective import SUFFICIENCY
 from whymask.search.protocol import Ask, Continuation, Problem, Ranking
-from whymask.search.stage import stage
 
 
-@stage("ordering", "the Shapley value of each region", cost=lambda n, p: p["samples"], baseline=True)
+@baseline("the Shapley value of each region", cost=lambda n, p: p["samples"])
 def kernelshap(problem: Problem, *, samples: Several = 2048) -> Continuation:
     """Order regions by their Shapley values, from `samples` coalitions and the blank and the full image.
 

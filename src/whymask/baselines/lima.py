@@ -2,18 +2,13 @@
 
 import numpy as np
 
-from whymask.search.objective import SUFF_NECC, Objective
+from whymask.baselines.regions import baseline
+from whymask.search.objective import SUFF_NECC, AnyObjective, Objective
 from whymask.search.protocol import Ask, Continuation, Problem, Ranking, extend
-from whymask.search.stage import stage
 
 
-@stage(
-    "ordering",
-    "greedy from both ends: the best first, the worst last",
-    cost=lambda n, p: n * (n + 2) // 2,
-    baseline=True,
-)
-def lima_bidirectional(problem: Problem, *, objective: Objective | str | float = SUFF_NECC) -> Continuation:
+@baseline("greedy from both ends: the best first, the worst last", cost=lambda n, p: n * (n + 2) // 2)
+def lima_bidirectional(problem: Problem, *, objective: AnyObjective = SUFF_NECC) -> Continuation:
     """Score all regions left; the best joins the front, the worst the back: n(n + 2) / 2 forwards for even n.
 
     The published code takes best and worst by different scores and may place one region twice; here both go by F.

@@ -3,13 +3,12 @@
 import numpy as np
 
 from whymask.arrays import Bools, Floats
-from whymask.baselines.regions import by_values, in_chunks
+from whymask.baselines.regions import baseline, by_values, in_chunks
 from whymask.search.limits import Positive, Several, Weight
 from whymask.search.protocol import Continuation, Problem, Ranking
-from whymask.search.stage import stage
 
 
-@stage("ordering", "a linear model of the score around the image", cost=lambda n, p: p["samples"], baseline=True)
+@baseline("a linear model of the score around the image", cost=lambda n, p: p["samples"])
 def lime(
     problem: Problem, *, samples: Several = 1000, kernel_width: Positive = 0.25, ridge: Weight = 1.0
 ) -> Continuation:

@@ -1,13 +1,11 @@
 """LLaVA-CAM: the image tokens inside a language model, weighted by smoothed gradients (Zhang et al., 2025)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 import torch
 
-from whymask.baselines.backward import backward
+from whymask.baselines.backward import backward, listening
 from whymask.errors import WhymaskError
 from whymask.models.differentiable import Differentiable, ImageTokens
 from whymask.search.limits import NonNegative
@@ -54,11 +52,8 @@ def at_tokens(
     def hear(part: torch.nn.Module, given: Any, output: torch.Tensor) -> None:
         heard.append(output)
 
-    hook = tokens.norms[layer].register_forward_hook(hear)
-    try:
+    with listening([tokens.norms[layer]], hear):
         logit = image.logit(inputs.detach().requires_grad_())
-    finally:
-        hook.remove()
     (slope,) = torch.autograd.grad(logit.sum(), heard[0])
     own = slice(tokens.first, tokens.first + tokens.grid[0] * tokens.grid[1])
     return heard[0][:, own].detach().float(), slope[:, own].float()

@@ -2,13 +2,12 @@
 
 import numpy as np
 
-from whymask.baselines.regions import by_values
+from whymask.baselines.regions import baseline, by_values
 from whymask.search.objective import SUFFICIENCY
 from whymask.search.protocol import Ask, Continuation, Problem
-from whymask.search.stage import stage
 
 
-@stage("ordering", "what the score loses without each region", cost=lambda n, p: n + 1, baseline=True)
+@baseline("what the score loses without each region", cost=lambda n, p: n + 1)
 def occlusion(problem: Problem) -> Continuation:
     """Order regions by f(U) - f(U minus region): n + 1 forwards."""
     rows = np.concatenate([np.ones((1, problem.n), dtype=bool), ~np.eye(problem.n, dtype=bool)])

@@ -1,6 +1,7 @@
 """From what a method says of pixels or regions to an ordering of the regions."""
 
 from collections.abc import Callable, Generator
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +10,9 @@ from whymask.arrays import Floats, Rows
 from whymask.errors import WhymaskError
 from whymask.search.objective import SUFFICIENCY
 from whymask.search.protocol import Ask, Problem, Ranking
+from whymask.search.stage import stage
+
+baseline = partial(stage, "ordering", baseline=True)
 
 
 def by_values(problem: Problem, values: Floats) -> Ranking:

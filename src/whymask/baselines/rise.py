@@ -3,22 +3,15 @@
 import numpy as np
 
 from whymask.arrays import Masks
-from whymask.baselines.regions import by_map, pixels
+from whymask.baselines.regions import baseline, by_map, pixels
 from whymask.search.limits import Count, Fraction
 from whymask.search.objective import SUFFICIENCY
 from whymask.search.protocol import Ask, Continuation, Problem
-from whymask.search.stage import stage
 
 AN_ASK = 50  # masks: a thousand of them would take 200 MB
 
 
-@stage(
-    "ordering",
-    "the mean of random smooth masks, weighted by their scores",
-    cost=lambda n, p: p["masks"],
-    needs="pixels",
-    baseline=True,
-)
+@baseline("the mean of random smooth masks, weighted by their scores", cost=lambda n, p: p["masks"], needs="pixels")
 def rise(problem: Problem, *, masks: Count = 1000, grid: Count = 16, keep: Fraction = 0.5) -> Continuation:
     """Order regions by the mean of sum_i f(x m_i) m_i / (masks * keep) over each of them; one forward a mask.
 
@@ -44,12 +37,10 @@ def smooth_masks(count: int, grid: int, keep: float, shape: tuple[int, int], rng
         shifts = rng.integers(0, cell, count)
         sides.append(_interpolation((grid + 1) * cell, grid)[shifts[:, None] + np.arange(length)])
     rows, columns = sides
-    masks: Masks = rows @ cells @ columns.transpose(0, 2, 1)
-    return masks
+    return np.asarray(rows @ cells @ columns.transpose(0, 2, 1))
 
 
 def _interpolation(length: int, grid: int) -> Masks:
     """(length, grid): the weights that stretch `grid` values linearly over `length` places."""
     place = np.clip((np.arange(length) + 0.5) * grid / length - 0.5, 0, grid - 1)
-    weights: Masks = np.maximum(0, 1 - np.abs(place[:, None] - np.arange(grid))).astype(np.float32)
-    return weights
+    return np.asarray(np.maximum(0, 1 - np.abs(place[:, None] - np.arange(grid))).astype(np.float32))

@@ -4,8 +4,6 @@ A small file can ask for hours of work: scans that go over the whole image again
 EXIF entries that all point at the same megabytes. Decoders follow such requests, so they are refused or left out here.
 """
 
-from __future__ import annotations
-
 import re
 import struct
 import zlib

@@ -1,10 +1,8 @@
 """From whatever holds an image to RGB pixels on a model's input grid."""
 
-from __future__ import annotations
-
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -141,7 +139,6 @@ class CentreCrop(Geometry):
 
     size: int
     share: float = 1.0
-    filter: Image.Resampling = Image.Resampling.BICUBIC
 
     def _placed(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
         width, height = image.size
@@ -154,7 +151,7 @@ class CentreCrop(Geometry):
         if resize == "none":
             return np.asarray(image), box
         pixels = (box[0] * width, box[1] * height, box[2] * width, box[3] * height)
-        return np.asarray(image.resize((self.size, self.size), self.filter, box=pixels)), box
+        return np.asarray(image.resize((self.size, self.size), Image.Resampling.BICUBIC, box=pixels)), box
 
 
 def see_labels(labels: NDArray[Any], box: Box, shape: tuple[int, int]) -> NDArray[Any]:
@@ -168,20 +165,25 @@ def see_labels(labels: NDArray[Any], box: Box, shape: tuple[int, int]) -> NDArra
 
 @dataclass(frozen=True)
 class Preprocessed(Geometry):
-    """A library's own preprocessing: `steps` resizes and crops an image to pixels (H, W, 3).
+    """A library's own preprocessing: steps that resize and crop an image to pixels (H, W, 3), one after the other.
 
-    Which part of the image that keeps is measured by sending a ramp through it, so any library's steps will do.
+    Which part of the image that keeps is measured by sending a ramp through them, so any library's steps will do.
     """
 
-    steps: Callable[[Image.Image], Canvas]
+    steps: Sequence[Callable[[Any], Any]]
 
     def _placed(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
         if resize == "none":
             return np.asarray(image), WHOLE
-        canvas = self.steps(image)
+        canvas = self._run(image)
         if resize == "own":
             return canvas, self._seen(image.size)
         return resized(image, (canvas.shape[1], canvas.shape[0])), WHOLE
+
+    def _run(self, image: Any) -> Canvas:
+        for step in self.steps:
+            image = step(image)
+        return np.asarray(image)
 
     def _seen(self, size: tuple[int, int]) -> Box:
         """Red rises from left to right and green from top to bottom: what is left of them tells the box."""
@@ -189,7 +191,7 @@ class Preprocessed(Geometry):
         ramp = np.zeros((height, width, 3), dtype=np.uint8)
         ramp[..., 0] = np.rint((np.arange(width) + 0.5) / width * 255)
         ramp[..., 1] = np.rint((np.arange(height) + 0.5) / height * 255)[:, None]
-        seen = self.steps(Image.fromarray(ramp)).astype(float) / 255
+        seen = self._run(Image.fromarray(ramp)).astype(float) / 255
         left, right = _ends(seen[..., 0].mean(axis=0), width)
         top, bottom = _ends(seen[..., 1].mean(axis=1), height)
         return (left, top, right, bottom)

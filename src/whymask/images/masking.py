@@ -1,7 +1,5 @@
 """What masked regions are filled with, and composing x_S in batches (Eq. 1)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from numbers import Integral
 from os import PathLike
@@ -12,7 +10,7 @@ from PIL import Image, ImageColor, ImageFilter
 
 from whymask.arrays import Bools, Masks
 from whymask.errors import WhymaskError, unknown
-from whymask.images.imaging import Canvas, ImageSource, load_image
+from whymask.images.imaging import Canvas, ImageSource, load_image, resized
 
 Fill: TypeAlias = str | tuple[int, int, int] | ImageSource
 """A name in FILLS, a colour ("#80b0ff", "red", (r, g, b)) or an image."""
@@ -29,7 +27,7 @@ def fill_canvas(fill: Fill, canvas: Canvas) -> Canvas:
     if isinstance(fill, tuple):
         return _colour(fill, canvas)
     if not isinstance(fill, str):
-        return _resized(load_image(fill), canvas)
+        return resized(load_image(fill), canvas.shape[1::-1])
     if fill == "mean":
         return _flat(np.rint(canvas.mean(axis=(0, 1))), canvas)
     if fill in ("blur", "dark_defocus"):
@@ -42,7 +40,7 @@ def fill_canvas(fill: Fill, canvas: Canvas) -> Canvas:
         if isinstance(error, WhymaskError):
             raise
     if "/" in fill or "." in fill:
-        return _resized(load_image(fill), canvas)
+        return resized(load_image(fill), canvas.shape[1::-1])
     raise unknown("fill", fill, FILLS)
 
 
@@ -59,10 +57,6 @@ def _colour(colour: tuple[Any, ...], canvas: Canvas) -> Canvas:
 
 def _flat(colour: Any, canvas: Canvas) -> Canvas:
     return np.broadcast_to(np.asarray(colour, dtype=np.uint8), canvas.shape).copy()
-
-
-def _resized(image: Image.Image, canvas: Canvas) -> Canvas:
-    return np.asarray(image.resize((canvas.shape[1], canvas.shape[0]), Image.Resampling.BICUBIC))
 
 
 def compose(rows: Bools, index: Any, x: Any, x0: Any, room: Any = None) -> Any:
@@ -103,8 +97,7 @@ def blend(masks: Masks | Any, pixel: Any, x: Any, x0: Any) -> Any:
     Args:
         masks: (B, H, W) in [0, 1], an array or a tensor (through which gradients flow).
         pixel: row * W + column of every element of `x`, broadcastable to it.
-        x: the image in the model's own input layout, an array or a tensor.
-        x0: the fill, of the same shape.
+        x, x0: the image and the fill, as for `compose`.
 
     Returns:
         (B, *x.shape); where masks are 0 or 1 the same bits as `compose`. Whole numbers are rounded, not cut off.

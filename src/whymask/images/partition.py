@@ -1,7 +1,5 @@
 """From an image to the regions a search chooses among."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from dataclasses import dataclass
@@ -19,7 +17,7 @@ from PIL import Image
 
 from whymask.arrays import Bools, Floats
 from whymask.errors import WhymaskError
-from whymask.images.imaging import Box, Canvas, see_labels
+from whymask.images.imaging import WHOLE, Box, Canvas, see_labels
 
 Regions: TypeAlias = str | PathLike[str] | NDArray[Any]
 """How to divide the image: "slico:64", "grid:8x8", a label-map file, a label map (H, W) or masks (m, H, W)."""
@@ -63,11 +61,7 @@ class Partition:
 
 
 def partition(
-    canvas: Canvas,
-    regions: Regions = "slico:64",
-    *,
-    image_shape: tuple[int, int] | None = None,
-    box: Box = (0, 0, 1, 1),
+    canvas: Canvas, regions: Regions = "slico:64", *, image_shape: tuple[int, int] | None = None, box: Box = WHOLE
 ) -> Partition:
     """Divide what the model sees into regions.
 
@@ -89,9 +83,12 @@ def partition(
     check_regions(regions)
     kind, _, size = regions.partition(":")
     if kind == "slico":
-        return Partition(_numbered(_slico(canvas, int(size or 64))), regions)
+        from skimage.segmentation import slic
+
+        labels = slic(canvas, n_segments=int(size or 64), compactness=20, slic_zero=True, start_label=0)
+        return Partition(numbered(labels), regions)
     if kind == "grid":
-        return Partition(_numbered(_grid(grid, size or "64")), regions)
+        return Partition(numbered(_grid(grid, size or "64")), regions)
     return _given(_read_labels(Path(regions)), grid, image_shape, box, Path(regions).name)
 
 
@@ -99,13 +96,6 @@ def check_regions(regions: str) -> None:
     """Refuse a text that divides no image, before there is one."""
     if not re.fullmatch(r"slico(:[1-9]\d*)?|grid(:[1-9]\d*(x[1-9]\d*)?)?", regions) and not isfile(regions):
         raise WhymaskError(f"regions is 'slico:64', 'grid:8x8' or the path of a label map, not {regions!r}.")
-
-
-def _slico(canvas: Canvas, count: int) -> NDArray[Any]:
-    from skimage.segmentation import slic
-
-    labels: NDArray[Any] = slic(canvas, n_segments=count, compactness=20, slic_zero=True, start_label=0)
-    return labels
 
 
 def _grid(shape: tuple[int, int], size: str) -> NDArray[Any]:
@@ -146,12 +136,12 @@ def _given(
     if labels.shape == image_shape:
         labels = see_labels(labels, box, grid)
     if labels.shape == grid:
-        return Partition(_numbered(labels), name, tuple(np.unique(labels).tolist()))
+        return Partition(numbered(labels), name, tuple(np.unique(labels).tolist()))
     raise WhymaskError(
         f"the label map has shape {labels.shape}, but the image has {image_shape} and the model's grid {grid}."
     )
 
 
-def _numbered(labels: NDArray[Any]) -> NDArray[np.int32]:
+def numbered(labels: NDArray[Any]) -> NDArray[np.int32]:
     """The same regions numbered 0 ... n - 1 without gaps."""
     return np.unique(labels, return_inverse=True)[1].reshape(labels.shape).astype(np.int32)

@@ -7,8 +7,6 @@ the company then says yes to what is not there (false yes), or misses what stand
 Every scene follows from its split and number.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
@@ -58,8 +56,7 @@ class Scene:
         """Where an object shows, (SIZE, SIZE)."""
         if name not in OBJECTS:
             raise unknown("object", name, OBJECTS)
-        shows: NDArray[np.bool_] = self.labels == OBJECTS.index(name) + 1
-        return shows
+        return np.asarray(self.labels == OBJECTS.index(name) + 1)
 
 
 def scene(split: Split, number: int) -> Scene:
@@ -165,8 +162,7 @@ def _shape(name: str, half: float, turn: float) -> Floats:
     x, y = np.meshgrid(steps, steps)
     cos, sin = np.float32(np.cos(turn)), np.float32(np.sin(turn))
     inside = SHAPES[name](cos * x + sin * y, cos * y - sin * x)
-    alpha: Floats = np.clip(inside * half + 0.5, 0, 1).astype(np.float32)
-    return alpha
+    return np.asarray(np.clip(inside * half + 0.5, 0, 1), dtype=np.float32)
 
 
 def _disc(x: Floats, y: Floats, radius: float) -> Floats:
@@ -174,20 +170,17 @@ def _disc(x: Floats, y: Floats, radius: float) -> Floats:
 
 
 def _bar(x: Floats, y: Floats, left: float, right: float, top: float, bottom: float) -> Floats:
-    inside: Floats = np.minimum(np.minimum(x - left, right - x), np.minimum(y - top, bottom - y))
-    return inside
+    return np.asarray(np.minimum(np.minimum(x - left, right - x), np.minimum(y - top, bottom - y)))
 
 
 def _cone(x: Floats, y: Floats, top: float, bottom: float, half: float) -> Floats:
     """A triangle that stands on its base."""
-    inside: Floats = np.minimum(half * (y - top) / (bottom - top) - np.abs(x), bottom - y)
-    return inside
+    return np.asarray(np.minimum(half * (y - top) / (bottom - top) - np.abs(x), bottom - y))
 
 
 def _star(x: Floats, y: Floats) -> Floats:
     wave = np.abs(np.arctan2(x, -y) * (5 / (2 * np.pi)) % 1 * 2 - 1)
-    inside: Floats = 0.38 + 0.6 * wave**1.5 - np.hypot(x, y)
-    return inside
+    return 0.38 + 0.6 * wave**1.5 - np.hypot(x, y)
 
 
 # Each tells how far inside a point is, in half sizes: x grows to the right, y downwards, both -1 ... 1 inside.

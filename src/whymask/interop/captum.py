@@ -1,11 +1,9 @@
 """Evidence with the interface of captum's perturbation methods: any forward function, any batch of images."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -15,7 +13,7 @@ from tqdm import tqdm
 from whymask.errors import WhymaskError, unknown, whole
 from whymask.images.imaging import Canvas
 from whymask.images.masking import compose, stack
-from whymask.images.partition import Partition, partition
+from whymask.images.partition import Partition, numbered, partition
 from whymask.methods import Recipe
 from whymask.search import Problem, Search, SearchResult, drive
 from whymask.search.driver import Piece
@@ -90,7 +88,13 @@ class EvidenceAttribution:
         batch_size = len(inputs) * whole("perturbations_per_eval", perturbations_per_eval, 1)
         attributions = torch.zeros(inputs.shape, dtype=torch.float32, device=inputs.device)
         with torch.no_grad():  # not inference_mode: what a module keeps of a forward may be used in training
-            examples = self._examples(inputs, baselines, target, feature_mask)
+            fills = torch.as_tensor(0 if baselines is None else baselines, dtype=inputs.dtype, device=inputs.device)
+            fills = _broadcast("baselines", fills, inputs)
+            features = _features(feature_mask, inputs)
+            if target is None:
+                target = self._probabilities(inputs.clone()).argmax(dim=1)
+            parts = zip(inputs, fills, features, _targets(target, len(inputs)), strict=True)
+            examples = [Example.of(*part) for part in parts]
             searches = [Search(self.recipe, example.problem(self.seed), example) for example in examples]
             expected = sum(self.recipe.estimate(example.partition.n) for example in examples)
             with tqdm(total=expected, unit="forward", disable=not show_progress) as bar:
@@ -106,25 +110,6 @@ class EvidenceAttribution:
                     attributions[number] = values[found.about.index]
         return attributions
 
-    def _examples(
-        self,
-        inputs: torch.Tensor,
-        baselines: float | torch.Tensor | None,
-        target: int | torch.Tensor | Sequence[int] | None,
-        feature_mask: torch.Tensor | None,
-    ) -> list[Example]:
-        fills = torch.as_tensor(0 if baselines is None else baselines, dtype=inputs.dtype, device=inputs.device)
-        fills = _broadcast("baselines", fills, inputs)
-        if feature_mask is None:
-            features = [partition(_canvas(x)).labels[None] for x in inputs]
-        else:
-            features = _numbered(feature_mask, inputs)
-        if target is None:
-            targets = self._probabilities(inputs.clone()).argmax(dim=1).tolist()
-        else:
-            targets = _targets(target, len(inputs))
-        return [Example.of(*parts) for parts in zip(inputs, fills, features, targets, strict=True)]
-
     def _scores(self, images: torch.Tensor, targets: list[int]) -> NDArray[np.float32]:
         probabilities = self._probabilities(images)
         classes = probabilities.shape[1]
@@ -132,8 +117,7 @@ class EvidenceAttribution:
             if not 0 <= target < classes:
                 raise WhymaskError(f"target {target} is outside the model's classes 0 ... {classes - 1}.")
         wanted = torch.tensor(targets, device=probabilities.device)[:, None]
-        scores: NDArray[np.float32] = probabilities.gather(1, wanted)[:, 0].cpu().numpy()
-        return scores
+        return probabilities.gather(1, wanted)[:, 0].cpu().numpy()
 
     def _probabilities(self, images: torch.Tensor) -> torch.Tensor:
         scores = self.forward_func(images)
@@ -161,7 +145,7 @@ class Example:
     target: int
 
     @classmethod
-    def of(cls, x: torch.Tensor, x0: torch.Tensor, features: NDArray[np.int32], target: int) -> Example:
+    def of(cls, x: torch.Tensor, x0: torch.Tensor, features: NDArray[np.int32], target: int) -> Self:
         """An example whose features (1 or C, H, W) are numbered 0 ... n - 1."""
         # Channels side by side inside their pixel: so areas and centroids hold for features of single channels too.
         labels = features.transpose(1, 2, 0).reshape(features.shape[1], -1)
@@ -196,20 +180,18 @@ def _canvas(x: torch.Tensor) -> Canvas:
     picture = x.float() if len(x) == 3 else x.float().mean(dim=0).expand(3, -1, -1)
     low, high = picture.aminmax()
     span = (high - low).clamp(min=torch.finfo(torch.float32).tiny)  # a flat image has none
-    canvas: Canvas = ((picture - low) / span * 255).round().byte().permute(1, 2, 0).cpu().numpy()
-    return canvas
+    return ((picture - low) / span * 255).round().byte().permute(1, 2, 0).cpu().numpy()
 
 
-def _numbered(feature_mask: torch.Tensor, inputs: torch.Tensor) -> list[NDArray[np.int32]]:
+def _features(feature_mask: torch.Tensor | None, inputs: torch.Tensor) -> list[NDArray[np.int32]]:
     """The features (1 or C, H, W) of each example, numbered 0 ... n - 1 without gaps."""
+    if feature_mask is None:
+        return [partition(_canvas(x)).labels[None] for x in inputs]
     if not isinstance(feature_mask, torch.Tensor) or feature_mask.is_floating_point():
         raise WhymaskError("feature_mask must be a tensor of whole numbers.")
     _broadcast("feature_mask", feature_mask, inputs)
     mask = feature_mask[(None,) * (4 - feature_mask.ndim)].expand(len(inputs), -1, *inputs.shape[2:])
-    return [
-        np.unique(example, return_inverse=True)[1].reshape(example.shape).astype(np.int32)
-        for example in mask.cpu().numpy()
-    ]
+    return [numbered(example) for example in mask.cpu().numpy()]
 
 
 def _targets(target: int | torch.Tensor | Sequence[int], count: int) -> list[int]:

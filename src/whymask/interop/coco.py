@@ -5,8 +5,6 @@ written. Each number is cut into groups of five bits, low ones first; a characte
 more follow. The number's sign is the highest bit of its last group.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypedDict
 

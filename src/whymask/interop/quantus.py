@@ -1,7 +1,5 @@
 """An explanation function for Quantus: pass it to a metric as `explain_func`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -30,13 +28,9 @@ def explain_func(
         model: (B, C, H, W) to class scores (B, classes), in evaluation mode.
         inputs: (N, C, H, W); converted to the type of the model's parameters.
         targets: (N,) classes to explain, or one for all; None for the model's top class of each input.
-        method: a recipe (see `whymask methods`); the default is that of EvidenceAttribution.
-        k: number of features kept, for methods that have this parameter.
-        feature_mask: whole numbers broadcastable to inputs, by default superpixels of each input.
-        baselines: what masked features show, a number or values broadcastable to inputs; 0 by default.
+        method, k, output, seed: as for EvidenceAttribution.
+        feature_mask, baselines: as for its `attribute`.
         device: where the model is; by default the device of its parameters.
-        output: what the model returns, "logits" or "probs".
-        seed: reaches every random choice, together with the image.
 
     Returns:
         (N, 1, H, W): mask or rank of every pixel as in EvidenceAttribution; where features are single channels, that of

@@ -4,11 +4,10 @@ The kinds of stages (`whymask.search.stage.KINDS`) say what fits. A mask is orde
 "trace+greedy" is short for "trace+order+greedy".
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -111,10 +110,8 @@ def _fitting(names: Iterable[str]) -> list[Method]:
     """The methods among these names of known stages."""
     found = []
     for name in names:
-        try:
+        with suppress(WhymaskError):
             found.append(parse(name))
-        except WhymaskError:
-            continue
     return found
 
 

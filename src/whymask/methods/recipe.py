@@ -1,7 +1,5 @@
 """Recipes as the paper writes them: "trace", "greedy", "copair+phasewin", "trace-seed"."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -50,23 +48,24 @@ class Recipe:
     @property
     def parameters(self) -> dict[str, Any]:
         """Every parameter's value as JSON has it; an objective by its name, or by its alpha."""
-        values = self.method.parameters | dict(self.params)
-        return {name: _plain(value) for name, value in values.items()}
+        return {name: _plain(value) for name, value in self._values.items()}
+
+    @property
+    def _values(self) -> dict[str, Any]:
+        return self.method.parameters | dict(self.params)
 
     def estimate(self, n: int) -> int:
         """About how many forwards this takes on n regions; PhaseWin's number depends on the function it searches."""
-        method = self.method
-        values = method.parameters | dict(self.params)
+        method, values = self.method, self._values
         values["k"] = int(values.get("k") or 8)
         values["placed"] = values["k"] // 2 if len(method.stages) > 1 else 0  # about half a mask is kept
         return sum(int(stage.cost(n, values)) for stage in method.stages)
 
     def search(self, problem: Problem) -> Generator[Ask, Floats, Selection | Ranking]:
         """The stages one after the other, each given what the one before it found (Eq. 3)."""
-        method = self.method
-        values = method.parameters | dict(self.params)
+        values = self._values
         found: tuple[Selection | Ranking, ...] = ()
-        for stage in method.stages:
+        for stage in self.method.stages:
             params = {name: values[name] for name in stage.parameters}  # a shared name has one value for all
             found = ((yield from stage(problem, *found, **params)),)
         return found[0]

@@ -1,7 +1,5 @@
 """The registry of searches: those of the package, the baselines, and those that others register."""
 
-from __future__ import annotations
-
 from whymask.search.blank import blank
 from whymask.search.copair import copair
 from whymask.search.discs import discs

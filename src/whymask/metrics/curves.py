@@ -1,10 +1,8 @@
 """Insertion and deletion curves of an ordering, over the share of the image's area."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -82,15 +80,11 @@ class Curves:
 
     def as_dict(self) -> dict[str, Any]:
         """The curves, and every number of the paper's tables with its protocol in its name."""
-        points = {
-            "areas": self.areas.tolist(),
-            "insertion": self.insertion.tolist(),
-            "deletion": self.deletion.tolist(),
-        }
+        points = {name: getattr(self, name).tolist() for name in ("areas", "insertion", "deletion")}
         return {**self.summary(), **points, "forwards": self.forwards}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Curves:
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """The curves that `as_dict` wrote."""
         areas, insertion, deletion = (np.array(data[name]) for name in ("areas", "insertion", "deletion"))
         return cls(areas, insertion, deletion, data["forwards"])

@@ -48,6 +48,5 @@ def recurrence(choices: Sequence[Collection[int]]) -> dict[int, float]:
     {2: 1.0, 1: 0.6666666666666666, 3: 0.3333333333333333}
     """
     counts = Counter(region for choice in choices for region in set(choice))
-    return {
-        region: count / len(choices) for region, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    }
+    by_count = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return {region: count / len(choices) for region, count in by_count}

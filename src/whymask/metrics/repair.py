@@ -3,8 +3,6 @@
 All shares are of all samples: one that no mask mends counts as a failure everywhere.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias

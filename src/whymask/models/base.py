@@ -1,12 +1,10 @@
 """What every model family offers: `bind` an image once, then `respond` to masked versions of it in batches."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +27,7 @@ class Target:
     label: str
 
     @classmethod
-    def named(cls, label: str) -> Target:
+    def named(cls, label: str) -> Self:
         """A target that has no number."""
         return cls(-1, label)
 

@@ -1,7 +1,5 @@
 """How many images go into one forward: measured while the work is done, halved when memory runs out."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Models that score an image by one of a list of answers: everything they share but the forward pass."""
 
-from __future__ import annotations
-
 import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -119,8 +117,8 @@ class Classifier(GridModel):
         """The index a user means: a number, the name of an answer, or an alias of one."""
         if isinstance(target, str) and not is_number(target):
             wanted = target.strip().lower()
-            names = {label.lower(): index for index, label in reversed(list(enumerate(self.labels)))}
-            names = {**self.aliases, **names}
+            labels = {label.lower(): index for index, label in reversed(list(enumerate(self.labels)))}
+            names = {**self.aliases, **labels}
             if wanted not in names:
                 raise unknown("target", wanted, names)
             return names[wanted]

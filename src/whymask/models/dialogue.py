@@ -1,7 +1,5 @@
 """From a question to the tokens of a prompt, and from an answer to the tokens that are scored."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -63,11 +61,9 @@ class Dialogue:
         slots = [i for i, token in enumerate(ids) if token == self.image_token]
         if len(slots) != 1:
             slot = self.tokenizer.convert_ids_to_tokens(self.image_token)
-            reason = (
-                f"its chat template must place {slot!r}"
-                if not slots
-                else f"leave {slot!r} out of the question, the chat template places it"
-            )
+            reason = f"its chat template must place {slot!r}"
+            if slots:
+                reason = f"leave {slot!r} out of the question, the chat template places it"
             raise WhymaskError(f"the prompt of {self.name} has {len(slots)} slots for the image: {reason}.")
         return tuple(ids[: slots[0]]), tuple(ids[slots[0] + 1 :])
 
@@ -152,8 +148,7 @@ class Dialogue:
 
     def _encode(self, text: str) -> list[int]:
         """Tokens of a text on its own."""
-        ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False)
-        return ids
+        return list(self.tokenizer.encode(text, add_special_tokens=False))
 
     def _known(self, ids: list[int] | tuple[int, ...]) -> bool:
         return bool(ids) and self.tokenizer.unk_token_id not in ids

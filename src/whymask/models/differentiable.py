@@ -1,7 +1,5 @@
 """An image on a torch model whose score can be differentiated: what methods that use gradients work on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property

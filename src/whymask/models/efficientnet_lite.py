@@ -1,7 +1,5 @@
 """EfficientNet-lite0, -lite1 and -lite2 with their ImageNet weights, as packaged on the Python package index."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from pathlib import Path
@@ -47,13 +45,9 @@ def load(
     onnx = runtime == "onnx" or (runtime == "auto" and suits)
     fingerprint = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
     exported = onnx_file(module.eval(), size, fingerprint) if onnx else None
+    home = ("cpu", "fp32") if onnx else (device, dtype)  # where the runtime's inputs are
     classifier = TorchClassifier(
-        module,
-        CentreCrop(size, share=crop),
-        **shared,
-        fingerprint=fingerprint,
-        device="cpu" if onnx else device,  # where the runtime's inputs are
-        dtype="fp32" if onnx else dtype,
+        module, CentreCrop(size, share=crop), **shared, fingerprint=fingerprint, device=home[0], dtype=home[1]
     )
     if exported is None:
         return classifier
@@ -67,6 +61,5 @@ def _names(classes: Any) -> tuple[list[str], dict[str, int]]:
     # Two cranes, a dog and a garment called cardigan: where the usual name is not enough, one that is.
     labels = [names[0] if first[names[0].lower()] == 1 else CLEAR.get(i, names[-1]) for i, names in enumerate(synonyms)]
     meanings = Counter(name.lower() for names in synonyms for name in set(names))
-    return labels, {
-        name.lower(): i for i, names in enumerate(synonyms) for name in names if meanings[name.lower()] == 1
-    }
+    places = ((name.lower(), i) for i, names in enumerate(synonyms) for name in names)
+    return labels, {name: i for name, i in places if meanings[name] == 1}

@@ -1,7 +1,5 @@
 """Any Python function over a batch of images."""
 
-from __future__ import annotations
-
 import hashlib
 import inspect
 from collections.abc import Callable, Sequence
@@ -33,12 +31,10 @@ class WholeImage(Geometry):
     def _placed(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
         if resize == "none":
             return np.asarray(image), WHOLE
-        width, height = image.size
-        scale = min(1.0, self.max_side / max(width, height))
-        size = (max(1, round(width * scale)), max(1, round(height * scale)))
         if self.size is not None:
-            size = (self.size[1], self.size[0])
-        return resized(image, size), WHOLE
+            return resized(image, (self.size[1], self.size[0])), WHOLE
+        scale = min(1.0, self.max_side / max(image.size))
+        return resized(image, (max(1, round(image.width * scale)), max(1, round(image.height * scale)))), WHOLE
 
 
 class FunctionModel(Classifier):

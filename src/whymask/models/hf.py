@@ -1,7 +1,5 @@
 """Hugging Face image classifiers, by checkpoint name or folder, or as a ready pipeline."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from logging import ERROR
@@ -12,7 +10,7 @@ import torch
 from PIL import Image
 
 from whymask.errors import WhymaskError
-from whymask.images.imaging import Canvas, Preprocessed
+from whymask.images.imaging import Preprocessed
 from whymask.models.classifier import no_classes
 from whymask.models.torch_module import TorchClassifier
 
@@ -82,7 +80,7 @@ def classifier(model: Any, processor: Any, name: str, **options: Any) -> TorchCl
         raise no_classes(name, "returns a single logit")
     return TorchClassifier(
         _Logits(model),
-        Preprocessed(pixel_steps(processor)),
+        Preprocessed([pixel_steps(processor)]),
         labels=[str(names[i]).split(",")[0].strip() for i in range(len(names))],
         aliases={
             alias.strip().lower(): i
@@ -107,10 +105,9 @@ def from_pipeline(pipeline: Any, *, device: str | None = None, dtype: str | None
 def pixel_steps(processor: Any) -> Any:
     """The processor's resizing and cropping alone, from an image to pixels (H, W, 3)."""
 
-    def steps(image: Image.Image) -> Canvas:
+    def steps(image: Image.Image) -> Any:
         values = processor(images=image, do_rescale=False, do_normalize=False, return_tensors="np")["pixel_values"][0]
-        pixels: Canvas = np.clip(np.rint(np.moveaxis(np.asarray(values), 0, -1)), 0, 255).astype(np.uint8)
-        return pixels
+        return np.clip(np.rint(np.moveaxis(np.asarray(values), 0, -1)), 0, 255).astype(np.uint8)
 
     return steps
 

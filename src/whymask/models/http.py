@@ -1,7 +1,5 @@
 """Any HTTP endpoint that scores images."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 from math import isfinite

@@ -1,7 +1,5 @@
 """LLaVA-1.5: a CLIP tower's patches, projected into a Llama's embedding space."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,25 +38,15 @@ class Llava(Mllm):
     pays = 1_500  # only the decoder is compiled: 3 s, and 2 ms less an image
     cam_depth = 13 / 32
 
-    def __init__(
-        self,
-        module: Any,
-        processor: Any,
-        tokenizer: Any,
-        *,
-        name: str,
-        device: str = "cpu",
-        pad: bool | None = None,
-        compile: bool | None = None,
-    ) -> None:
+    def __init__(self, module: Any, processor: Any, tokenizer: Any, *, pad: bool | None = None, **options: Any) -> None:
         self.processor = processor
         self.size = int(processor.crop_size["height"])
         pad = bool(getattr(processor, "do_pad", False)) if pad is None else pad
-        self.geometry: Geometry = Padded(self.size) if pad else Preprocessed(pixel_steps(processor))
+        self.geometry: Geometry = Padded(self.size) if pad else Preprocessed([pixel_steps(processor)])
         # As transformers pads: with the mean colour.
         self.margin = np.array([int(255 * mean) for mean in processor.image_mean], dtype=np.uint8)
         view = f"{'padded to a square' if pad else 'centre crop'}, {self.size} pixels"
-        super().__init__(module, tokenizer, name=name, device=device, compile=compile, view=view)
+        super().__init__(module, tokenizer, view=view, **options)
 
     def encode(self, canvas: Canvas) -> torch.Tensor:
         """Pixels (H, W, 3), padded where they are no square, to (3, size, size)."""
@@ -95,10 +83,6 @@ class Llava(Mllm):
         """The tokens cover the square; the canvas may be the middle of it."""
         return super().on_canvas(cells, (self.size, self.size))[self._inside(shape)]
 
-    def layers(self) -> list[torch.nn.Module]:
-        """The decoder's."""
-        return list(self.module.model.language_model.layers)
-
 
 def load(
     checkpoint: str,
@@ -112,7 +96,6 @@ def load(
 
     Args:
         checkpoint: such as "llava-hf/llava-1.5-7b-hf".
-        device: "cpu", "cuda" or "mps".
         dtype: by default fp32 on a CPU and fp16 elsewhere, as the paper has it.
         pad: True shows the model the whole image, padded to a square; False its centre. By default what the
             checkpoint's own preprocessing does, which is the centre crop for llava-hf's: regions outside are not seen.

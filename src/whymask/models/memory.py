@@ -1,7 +1,5 @@
 """The most memory a CUDA device held while something was explained."""
 
-from __future__ import annotations
-
 import gc
 from typing import Any
 

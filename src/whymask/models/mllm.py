@@ -1,7 +1,5 @@
 """Multimodal language models of transformers: everything the families share but how they see an image."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import warnings
@@ -25,7 +23,7 @@ from whymask.models.batching import is_out_of_memory
 from whymask.models.dialogue import FIRST, Answer, Dialogue, TokenTexts
 from whymask.models.differentiable import Differentiable, Evidence, ImageTokens, stretch
 from whymask.models.hf import from_checkpoint, model_from_checkpoint
-from whymask.models.torch_module import DTYPES, device_of, dtype_of
+from whymask.models.torch_module import DTYPE_NAMES, device_of, dtype_of
 
 LOGITS = 256  # positions whose logits are held at once: 150 MB in fp32 for 150 thousand tokens
 
@@ -54,14 +52,7 @@ class Mllm(GridModel):
     cam_depth: float  # how far down the decoder, as a share, its image tokens are looked at by llava-cam
 
     def __init__(
-        self,
-        module: Any,
-        tokenizer: Any,
-        *,
-        name: str,
-        device: str,
-        compile: bool | None,
-        view: str,
+        self, module: Any, tokenizer: Any, *, view: str, name: str, device: str = "cpu", compile: bool | None = None
     ) -> None:
         self.device, self.dtype = device_of(device), module.dtype
         self.name = name
@@ -73,7 +64,7 @@ class Mllm(GridModel):
         self.batch_size = 8 if self.device.type == "cpu" else 32
         self.settings = {
             "device": str(self.device),
-            "dtype": {dtype: name for name, dtype in DTYPES.items()}[self.dtype],
+            "dtype": DTYPE_NAMES[self.dtype],
             "view": view,
             "compiled": "no",
             "transformers": version("transformers"),
@@ -92,9 +83,9 @@ class Mllm(GridModel):
     def see(self, inputs: torch.Tensor, shape: tuple[int, int]) -> torch.Tensor:
         """Image tokens (B, T, D) of inputs (B, ...) that stand for canvases of `shape`."""
 
-    @abstractmethod
-    def layers(self) -> list[torch.nn.Module]:
-        """The layers that `compile` may compile as they are."""
+    def layers(self) -> list[Any]:
+        """The decoder's, which are compiled as they are."""
+        return list(self.module.model.language_model.layers)
 
     def positions(self, before: int, shape: tuple[int, int], length: int) -> torch.Tensor | None:
         """Position ids of a sequence whose image follows `before` tokens; None where they just count up."""
@@ -112,14 +103,13 @@ class Mllm(GridModel):
             question: what is asked.
         """
         question = self.asked(question)
-        bound = self._first(view, question)
-        if target is not None:
-            answer = self.dialogue.answer(target, question) if isinstance(target, str) else self.dialogue.token(target)
-            return replace(bound, target=answer.target, answer=answer)
-        top = self.respond(bound.inputs[None], [bound]).top
-        assert top is not None
-        answer = self.dialogue.token(int(top[0]))
-        return replace(bound, target=answer.target, answer=answer, probes=1)
+        bound, probes = self._first(view, question), 0
+        if target is None:
+            top = self.respond(bound.inputs[None], [bound]).top
+            assert top is not None
+            target, probes = int(top[0]), 1
+        answer = self.dialogue.answer(target, question) if isinstance(target, str) else self.dialogue.token(target)
+        return replace(bound, target=answer.target, answer=answer, probes=probes)
 
     def _first(self, view: View, question: str) -> MllmBound:
         """The image and the question, of whose answer the first token is asked for."""
@@ -190,7 +180,7 @@ class Mllm(GridModel):
             mean = (own - total).logsumexp(dim=1) - log(len(places))
             return Evidence(mean, torch.zeros_like(mean))
 
-        layers = self.module.model.language_model.layers
+        layers = self.layers()
         tokens = ImageTokens(
             first=len(asked.before),
             grid=self.token_grid(shape),
@@ -225,9 +215,8 @@ class Mllm(GridModel):
             for _ in range(tokens):
                 hidden, last = self._read(seen, asked, said)
                 likeliest = self.module.lm_head(hidden[rows, torch.from_numpy(last)]).float().argmax(dim=1).tolist()
-                said = [
-                    ids if ids and ids[-1] in ends else (*ids, new) for ids, new in zip(said, likeliest, strict=True)
-                ]
+                both = zip(said, likeliest, strict=True)
+                said = [ids if ids and ids[-1] in ends else (*ids, new) for ids, new in both]
                 if all(ids[-1] in ends for ids in said):
                     break
         return [self.dialogue.read([token for token in ids if token not in ends]) for ids in said]

@@ -1,7 +1,5 @@
 """Any ONNX image classifier, through onnxruntime."""
 
-from __future__ import annotations
-
 import hashlib
 import warnings
 from collections.abc import Mapping, Sequence
@@ -18,7 +16,7 @@ from whymask.models.base import Bound, Response
 from whymask.models.batching import is_out_of_memory, single
 from whymask.models.classifier import Classifier, check_scale, labelled, no_classes
 from whymask.models.differentiable import Differentiable, forward_only
-from whymask.models.packages import cache_folder, optional
+from whymask.models.packages import cache_folder, required
 from whymask.models.torch_module import TorchClassifier
 from whymask.utils.files import atomic
 
@@ -47,9 +45,7 @@ class OnnxClassifier(Classifier):
         device: str = "cpu",
         source: TorchClassifier | None = None,
     ) -> None:
-        runtime = optional("onnxruntime")
-        if runtime is None:
-            raise WhymaskError("ONNX models need onnxruntime: pip install 'whymask[onnx]'.")
+        runtime = required("onnxruntime", "ONNX models need onnxruntime: pip install 'whymask[onnx]'.")
         path = Path(file)
         if not path.is_file():
             raise WhymaskError(f"there is no file {path}.")

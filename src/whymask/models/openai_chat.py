@@ -1,7 +1,5 @@
 """Any OpenAI-compatible chat server of a multimodal model: the probability of a one-token answer to a question."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Sequence
@@ -54,10 +52,7 @@ class OpenAIChatModel(Served):
             model: its name on the server.
             base_url: up to the version, such as http://localhost:8000/v1.
             api_key: by default the environment's OPENAI_API_KEY, unless base_url has a password; "" sends none.
-            max_side: larger images are reduced to this many pixels on their longer side.
-            timeout: seconds one try may take, from connecting to the last byte of the answer.
-            retries: further tries after a lost connection, a timeout or a status 429, 500, 502, 503 or 504.
-            concurrency: requests under way at once.
+            max_side, timeout, retries, concurrency: as for `HttpModel`.
             floor: the score of a word that is not among the returned tokens; by default as large as it can be, the
                 smaller of the least returned probability and what the returned ones leave of 1.
         """

@@ -1,7 +1,5 @@
 """A user's own model: an object that is already there, or FILE.py:FUNCTION, a function that returns one."""
 
-from __future__ import annotations
-
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -10,7 +8,7 @@ from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from traceback import extract_tb
-from typing import Any
+from typing import Any, cast
 
 from whymask.errors import WhymaskError, unknown
 from whymask.models.base import Model
@@ -33,8 +31,7 @@ def wrap(model: Any, **options: Any) -> Model:
         wrapper = import_module("whymask.models.function").FunctionModel
     else:
         raise WhymaskError(f"wrap takes a pipeline, a torch module or a function, not {type(model).__name__}.")
-    wrapped: Model = wrapper(model, **options)
-    return wrapped
+    return cast(Model, wrapper(model, **options))
 
 
 def load(name: str, /, **options: Any) -> Model:
@@ -56,10 +53,8 @@ def load(name: str, /, **options: Any) -> Model:
     check_options(make, options, name)
     with _reported(file):
         made = make(**options)
-    if hasattr(made, "bind") and hasattr(made, "respond"):
-        model: Model = made
-        return model
-    return wrap(made)
+    ready = hasattr(made, "bind") and hasattr(made, "respond")
+    return cast(Model, made) if ready else wrap(made)
 
 
 @contextmanager

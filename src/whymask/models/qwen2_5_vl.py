@@ -1,7 +1,5 @@
 """Qwen2.5-VL: patches of an image of any shape, windows of them attended together."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import ceil, floor, sqrt
 from typing import Any
@@ -70,18 +68,16 @@ class Qwen25VL(Mllm):
         processor: Any,
         tokenizer: Any,
         *,
-        name: str,
-        device: str = "cpu",
         max_side: int = 448,
         max_pixels: int = 401408,
-        compile: bool | None = None,
+        **options: Any,
     ) -> None:
         self.processor = processor
         self.patch, self.merge, self.frames = processor.patch_size, processor.merge_size, processor.temporal_patch_size
         least, most = processor.size["shortest_edge"], min(processor.size["longest_edge"], max_pixels)
         self.geometry = Patches(self.patch * self.merge, max_side, least, most)
         view = f"whole image, longer side at most {max_side}, {least} to {most} pixels"
-        super().__init__(module, tokenizer, name=name, device=device, compile=compile, view=view)
+        super().__init__(module, tokenizer, view=view, **options)
         self.tower = BatchedTower(self.module.model.visual) if agrees() else None
         self.settings["windows"] = "batched" if self.tower else "one by one"
 
@@ -121,12 +117,8 @@ class Qwen25VL(Mllm):
         """Patches are merged before the language model reads them."""
         return shape[0] // (self.patch * self.merge), shape[1] // (self.patch * self.merge)
 
-    def layers(self) -> list[torch.nn.Module]:
-        """The decoder's; the tower's blocks are compiled as one function."""
-        return list(self.module.model.language_model.layers)
-
     def compile(self) -> None:
-        """Compile the decoder's layers and the tower's block."""
+        """Compile the decoder's layers, and the tower's blocks as one function."""
         super().compile()
         if self.tower:
             self.tower.run = torch.compile(run_block, dynamic=True)
@@ -151,7 +143,6 @@ def load(
 
     Args:
         checkpoint: such as "Qwen/Qwen2.5-VL-3B-Instruct".
-        device: "cpu", "cuda" or "mps".
         dtype: by default fp32 on a CPU and bf16 elsewhere.
         max_side: larger images are reduced to this many pixels on their longer side (the paper's 448).
         max_pixels: and to this many in all.

@@ -5,8 +5,6 @@ share one grid, so their windows stack. The weights stay the module's own; `agre
 transformers still computes what this file does, and where it does not, its own forward is used.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 

@@ -1,7 +1,5 @@
 """Models by id: the families of this package, and those that others register."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +11,7 @@ from typing import Any, Literal, cast, get_args
 from whymask.errors import WhymaskError, unknown
 from whymask.models.base import Model
 from whymask.models.own import check_options
-from whymask.models.packages import optional
+from whymask.models.packages import required
 from whymask.utils.redact import public
 from whymask.utils.registry import Registry
 
@@ -166,9 +164,7 @@ def find(name: str) -> tuple[Family, str]:
     checkpoint = name.removeprefix("hf:")
     if checkpoint == name and "/" not in name and not Path(name).is_dir():
         raise unknown("model", name, FAMILIES)
-    transformers = optional("transformers")
-    if transformers is None:
-        raise WhymaskError(f"{checkpoint} needs transformers: {CHECKPOINT.install}.")
+    transformers = required("transformers", f"{checkpoint} needs transformers: {CHECKPOINT.install}.")
     config = import_module("whymask.models.hf").from_checkpoint(transformers.AutoConfig, checkpoint)
     types = {family.model_type: family for family in FAMILIES.values() if family.model_type}
     return types.get(config.model_type, CHECKPOINT), checkpoint

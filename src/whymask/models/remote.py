@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from io import BytesIO
+from math import inf
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 from urllib.parse import quote, unquote, unquote_plus
 
@@ -24,11 +25,13 @@ from whymask.errors import WhymaskError, whole
 from whymask.images.imaging import Canvas
 from whymask.models.base import GridModel, Target, View
 from whymask.models.classifier import PixelBound
-from whymask.models.packages import optional
+from whymask.models.packages import optional, required
 from whymask.utils.redact import shown
 
 if TYPE_CHECKING:
     import httpx
+else:
+    httpx = optional("httpx")  # a model asks for it when it is made
 
 T = TypeVar("T")
 Body: TypeAlias = Callable[[], dict[str, Any]]
@@ -91,22 +94,14 @@ class Remote:
     """
 
     def __init__(
-        self,
-        url: str,
-        path: str = "",
-        *,
-        timeout: float,
-        retries: int,
-        concurrency: int,
-        headers: Mapping[str, str],
+        self, url: str, path: str = "", *, timeout: float, retries: int, concurrency: int, headers: Mapping[str, str]
     ) -> None:
-        if optional("httpx") is None:
-            raise WhymaskError("a model behind a URL needs httpx: pip install 'whymask[http]'.")
-        import httpx
-
+        required("httpx", "a model behind a URL needs httpx: pip install 'whymask[http]'.")
         self.url = _address(url, path)
         self.shown = shown(str(self.url))
-        self.timeout = _seconds(timeout)
+        if not 0 < timeout < inf:
+            raise WhymaskError(f"timeout must be a positive number of seconds, not {timeout!r}.")
+        self.timeout = float(timeout)
         self.retries = whole("retries", retries, 0)
         self.retries_made = 0
         whole("concurrency", concurrency, 1)
@@ -159,8 +154,6 @@ class Remote:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _one(self, body: Body, read: Reader[T]) -> T:
-        import httpx
-
         async with self._slots:
             content = await asyncio.to_thread(lambda: json.dumps(body()).encode())
             backoff, tries = FIRST_WAIT, 0
@@ -254,14 +247,10 @@ def _run(loop: asyncio.AbstractEventLoop, client: httpx.AsyncClient) -> None:
 @cache
 def _certificates() -> ssl.SSLContext:
     """The usual ones, read once: that takes longer than a request."""
-    import httpx
-
     return httpx.create_ssl_context()
 
 
 def _address(url: str, path: str) -> httpx.URL:
-    import httpx
-
     try:
         address = httpx.URL(url)
     except (httpx.InvalidURL, TypeError):
@@ -271,17 +260,9 @@ def _address(url: str, path: str) -> httpx.URL:
     return address.copy_with(path=address.path.rstrip("/") + path) if path else address
 
 
-def _seconds(timeout: float) -> float:
-    if not 0 < timeout < float("inf"):
-        raise WhymaskError(f"timeout must be a positive number of seconds, not {timeout!r}.")
-    return float(timeout)
-
-
 def _status(response: httpx.Response) -> str:
     """The number with its usual name: a server may call it anything."""
-    from httpx import codes
-
-    return f"{response.status_code} {codes.get_reason_phrase(response.status_code)}".rstrip()
+    return f"{response.status_code} {httpx.codes.get_reason_phrase(response.status_code)}".rstrip()
 
 
 def _compressed(response: httpx.Response) -> bool:

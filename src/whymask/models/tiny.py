@@ -1,16 +1,13 @@
 """The small multimodal models that ship with the package: trained on scenes whose truth is known (docs/scenes.md)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from whymask.errors import WhymaskError
 from whymask.models.llava import load as load_llava
 from whymask.models.mllm import Mllm
-from whymask.models.packages import optional
+from whymask.models.packages import required
 from whymask.models.qwen2_5_vl import load as load_qwen
 
 CHECKPOINTS = Path(__file__).parent.parent / "checkpoints"
@@ -18,21 +15,11 @@ FAMILIES: dict[str, Callable[..., Mllm]] = {"tiny-qwen": load_qwen, "tiny-llava"
 
 
 def load(name: str, *, device: str = "cpu", dtype: str = "fp32", compile: bool | None = False) -> Mllm:
-    """One of FAMILIES, through the code that loads the large ones; too small to gain from half precision or compiling.
-
-    Args:
-        name: "tiny-qwen" or "tiny-llava".
-        device: "cpu", "cuda" or "mps".
-        dtype: "fp32", "fp16" or "bf16".
-        compile: as for the large ones.
-    """
-    transformers = optional("transformers")
-    if transformers is None:
-        raise WhymaskError(f"{name} needs transformers: pip install 'whymask[hf]'.")
+    """One of FAMILIES, by the code that loads the large ones; too small to gain from half precision or compiling."""
+    transformers = required("transformers", f"{name} needs transformers: pip install 'whymask[hf]'.")
     with _without_bars(transformers.utils.logging):
         model = FAMILIES[name](str(CHECKPOINTS / name), device=device, dtype=dtype, compile=compile)
-    model.name = name
-    model.dialogue.name = name
+    model.name = model.dialogue.name = name
     return model
 
 

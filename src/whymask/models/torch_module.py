@@ -1,12 +1,11 @@
 """Image classifiers that are torch modules: normalised pixels in, one logit per class out."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from whymask.models.classifier import Classifier, check_scale, labelled, no_clas
 from whymask.models.differentiable import Differentiable, Evidence, Softmax
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16, "fp64": torch.float64}
+DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 def device_of(name: str) -> torch.device:
@@ -89,8 +89,7 @@ class TorchClassifier(Classifier):
         self.device = home[0] if device is None else device_of(device)
         self.dtype = home[1] if dtype is None else dtype_of(dtype)
         self.live = borrowed and (torch.empty(0, device=self.device).device, self.dtype) == home
-        self.name = name
-        self.geometry, self.labels = geometry, list(labels)
+        self.name, self.geometry, self.labels = name, geometry, list(labels)
         self.aliases = dict(aliases or {})
         # The weights of a live module may change at any time.
         self._fingerprint = None if self.live else fingerprint or module_fingerprint(module)
@@ -105,14 +104,8 @@ class TorchClassifier(Classifier):
         self.mean = torch.tensor(mean, dtype=torch.float32)
         self.std = torch.tensor(std, dtype=torch.float32)
         self.batch_size = 16 if self.device.type == "cpu" else 256
-        # Padded batches have few shapes. cuDNN plans every convolution anew for each shape, a second or two for a whole
-        # network; other networks gain only where a batch is so small that it is replayed.
-        convolutional = sum(isinstance(part, torch.nn.Conv2d) for part in module.modules()) > 4
-        self.replays = CudaReplays(self.module, largest=256 if convolutional else 64)
-        self.step = 16 if convolutional else 8
-        self.pads_up_to = (float("inf") if convolutional else 64) if self.device.type == "cuda" else 0
-        names = {known: name for name, known in DTYPES.items()}
-        self.settings = {"device": str(self.device), "dtype": names[self.dtype]}
+        self.replays = CudaReplays(self.module)
+        self.settings = {"device": str(self.device), "dtype": DTYPE_NAMES[self.dtype]}
 
     @property
     def fingerprint(self) -> str:
@@ -135,8 +128,8 @@ class TorchClassifier(Classifier):
         count = len(inputs)
         # Not inference_mode: what a live module keeps of a forward, such as a table of positions, is used in training.
         with torch.no_grad(), evaluating(self.module) if self.live else nullcontext():
-            pads = count <= self.pads_up_to
-            if pads and (more := padded(count, self.step) - count):
+            pads = self.device.type == "cuda" and count <= self.replays.pads_up_to
+            if pads and (more := padded(count, self.replays.step) - count):
                 inputs = torch.cat([inputs, inputs[-1:].expand(more, *inputs.shape[1:])])
             inputs = inputs.clone(memory_format=self.layout)  # a module may overwrite its input
             # A recording would miss what the caller changes in a live module: replaced weights, options, parts.
@@ -175,8 +168,14 @@ class CudaReplays:
     all of them at once. The kernels are the same, so the results are too.
     """
 
-    def __init__(self, module: torch.nn.Module, largest: int) -> None:
-        self.module, self.largest = module, largest  # the kernels of a larger batch are long enough
+    def __init__(self, module: torch.nn.Module) -> None:
+        self.module = module
+        # Padded batches have few shapes. cuDNN plans every convolution anew for each shape, a second or two for a whole
+        # network; other networks gain only where a batch is so small that it is replayed.
+        convolutional = sum(isinstance(part, torch.nn.Conv2d) for part in module.modules()) > 4
+        self.step = 16 if convolutional else 8
+        self.pads_up_to = inf if convolutional else 64
+        self.largest = 256 if convolutional else 64  # the kernels of a larger batch are long enough
         self.seen: Counter[tuple[int, ...]] = Counter()
         self.recorded: dict[tuple[int, ...], tuple[torch.cuda.CUDAGraph, torch.Tensor, torch.Tensor]] = {}
         self.pool: Any = None

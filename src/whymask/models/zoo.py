@@ -1,15 +1,11 @@
 """torchvision and timm classifiers with the preprocessing their weights were trained for."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from whymask.errors import WhymaskError
-from whymask.images.imaging import Canvas, Preprocessed
-from whymask.models.packages import optional
+from whymask.images.imaging import Preprocessed
+from whymask.models.packages import required
 from whymask.models.torch_module import TorchClassifier
 
 SOURCES = ("state_dict", "file", "hf_hub_id", "url")
@@ -19,9 +15,7 @@ SOURCES = ("state_dict", "file", "hf_hub_id", "url")
 def load(name: str, *, pretrained: bool = True, device: str = "cpu", dtype: str = "fp32") -> TorchClassifier:
     """Load "torchvision:resnet101" or "timm:vit_base_patch16_224"; weights come from those packages' own sources."""
     family, _, architecture = name.partition(":")
-    package = optional(family)
-    if package is None:
-        raise WhymaskError(f"{name} needs {family}, which cannot be imported here: pip install {family}.")
+    package = required(family, f"{name} needs {family}, which cannot be imported here: pip install {family}.")
     build = _torchvision if family == "torchvision" else _timm
     try:
         parts = build(package, architecture, pretrained)
@@ -35,13 +29,13 @@ def _torchvision(package: Any, architecture: str, pretrained: bool) -> dict[str,
     preset = weights.transforms()
     functional = package.transforms.functional
 
-    def steps(image: Any) -> Canvas:
+    def steps(image: Any) -> Any:
         resized = functional.resize(image, preset.resize_size, interpolation=preset.interpolation)
-        return np.asarray(functional.center_crop(resized, preset.crop_size))
+        return functional.center_crop(resized, preset.crop_size)
 
     return {
         "module": package.models.get_model(architecture, weights=weights if pretrained else None),
-        "geometry": Preprocessed(steps),
+        "geometry": Preprocessed([steps]),
         "labels": weights.meta["categories"],
         "mean": _pixels(preset.mean),
         "std": _pixels(preset.std),
@@ -59,15 +53,9 @@ def _timm(package: Any, architecture: str, pretrained: bool) -> dict[str, Any]:
     # Everything before the conversion to a tensor works on the image itself.
     names = [type(step).__name__ for step in transform.transforms]
     geometric = transform.transforms[: next(i for i, kind in enumerate(names) if "ToTensor" in kind)]
-
-    def steps(image: Any) -> Canvas:
-        for step in geometric:
-            image = step(image)
-        return np.asarray(image)
-
     return {
         "module": module,
-        "geometry": Preprocessed(steps),
+        "geometry": Preprocessed(geometric),
         "labels": _timm_labels(package, module),
         "mean": _pixels(config["mean"]),
         "std": _pixels(config["std"]),
@@ -75,11 +63,10 @@ def _timm(package: Any, architecture: str, pretrained: bool) -> dict[str, Any]:
 
 
 def _timm_labels(package: Any, module: Any) -> list[str]:
-    count = module.num_classes
-    if count != 1000:
-        return [str(i) for i in range(count)]
+    if module.num_classes != 1000:
+        return [str(i) for i in range(module.num_classes)]
     info = package.data.ImageNetInfo()
-    return [info.index_to_description(i).split(",")[0] for i in range(count)]
+    return [info.index_to_description(i).split(",")[0] for i in range(1000)]
 
 
 def _pixels(values: Sequence[float]) -> tuple[float, ...]:

@@ -5,14 +5,5 @@ from whymask.search.objective import Objective, Oracle
 from whymask.search.protocol import Ask, Problem, Ranking, Selection
 
 __all__ = [
-    "Ask",
-    "Objective",
-    "Oracle",
-    "Problem",
-    "Progress",
-    "Ranking",
-    "Search",
-    "SearchResult",
-    "Selection",
-    "drive",
-]
+    "Ask", "Objective", "Oracle", "Problem", "Progress", "Ranking", "Search", "SearchResult", "Selection", "drive",
+]  # fmt: skip

@@ -1,7 +1,5 @@
 """CoPAIR: score coarse spatial groups and their pairs, and start from the best (Eqs. 6-12)."""
 
-from __future__ import annotations
-
 import warnings
 from itertools import combinations
 from math import ceil, sqrt
@@ -11,7 +9,7 @@ import numpy as np
 from whymask.arrays import Bools, Floats
 from whymask.errors import WhymaskError
 from whymask.search.limits import Count, NonNegative, Positive, Share
-from whymask.search.objective import SUFFICIENCY, Objective
+from whymask.search.objective import SUFFICIENCY, AnyObjective, Objective
 from whymask.search.protocol import Ask, Initialiser, Problem, Selection
 from whymask.search.stage import stage
 
@@ -40,7 +38,7 @@ def copair(
     min_area: Share = 0.0,
     max_area: Share = 0.2,
     max_groups: Count = 3,
-    init_objective: Objective | str | float = SUFFICIENCY,
+    init_objective: AnyObjective = SUFFICIENCY,
 ) -> Initialiser:
     """The best coarse group or pair of groups, with a third group when that is not sufficient.
 
@@ -67,26 +65,22 @@ def copair(
     pool = np.argsort(-singles, kind="stable")[:pool_size]  # Eq. 9
     single = best = Selection(groups[pool[0]], float(singles[pool[0]]))
 
-    pairs = np.array([groups[i] | groups[j] for i, j in combinations(sorted(pool.tolist()), 2)], dtype=bool).reshape(
-        -1, n
-    )
+    first, second = np.array(list(combinations(sorted(pool.tolist()), 2)), dtype=int).reshape(-1, 2).T
+    pairs = groups[first] | groups[second]
     pairs = pairs[fits(pairs)] if max_groups >= 2 else pairs[:0]
     if len(pairs):
         scores = yield Ask(pairs, objective, "init", single, divisible=True)
-        top = int(np.argmax(scores))  # Eq. 10
-        alone = singles[pool[0]] >= min_sufficiency and scores[top] - singles[pool[0]] < pair_gain
-        best = single if alone else Selection(pairs[top], float(scores[top]))  # Eq. 11
+        alone = singles[pool[0]] >= min_sufficiency and scores.max() - singles[pool[0]] < pair_gain
+        best = single if alone else Selection.best(pairs, scores)  # Eqs. 10 and 11
 
     members = sum(bool((best.mask & group).any()) for group in groups)
     if best.score is not None and best.score < min_sufficiency and members < max_groups:
-        thirds = np.array(
-            [best.mask | groups[i] for i in sorted(pool) if not (best.mask & groups[i]).any()], dtype=bool
-        )
-        thirds = thirds.reshape(-1, n)[fits(thirds.reshape(-1, n))]
+        more = groups[sorted(pool)]
+        thirds = best.mask | more[~(best.mask & more).any(axis=1)]
+        thirds = thirds[fits(thirds)]
         if len(thirds):
             scores = yield Ask(thirds, objective, "init", best)
-            top = int(np.argmax(scores))
-            best = Selection(thirds[top], float(scores[top]))  # Eq. 12
+            best = Selection.best(thirds, scores)  # Eq. 12
     return best
 
 

@@ -1,27 +1,24 @@
 """discs: the best of a few compact masks, spread over the image. Evidence is mostly in one place."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from whymask.arrays import Bools
 from whymask.errors import WhymaskError
 from whymask.search.limits import Count
-from whymask.search.objective import SUFFICIENCY, Objective
+from whymask.search.objective import SUFFICIENCY, AnyObjective, Objective
 from whymask.search.protocol import Ask, Initialiser, Problem, Selection, check_k
 from whymask.search.stage import stage
 
 
 @stage("mask", "the best of a few compact masks of k regions, spread over the image", cost=lambda n, p: p["centres"])
 def discs(
-    problem: Problem, *, k: Count = 8, centres: Count = 24, init_objective: Objective | str | float = SUFFICIENCY
+    problem: Problem, *, k: Count = 8, centres: Count = 24, init_objective: AnyObjective = SUFFICIENCY
 ) -> Initialiser:
     """The best of `centres` masks, each a region and the k - 1 nearest to it; centres lie far from each other."""
     check_k(k, problem.n)
     rows = compact_masks(problem, k, centres)
     scores = yield Ask(rows, Objective.of(init_objective), "init", Selection(rows[0]), divisible=True)
-    top = int(np.argmax(scores))
-    return Selection(rows[top], float(scores[top]))
+    return Selection.best(rows, scores)
 
 
 def compact_masks(problem: Problem, k: int, count: int) -> Bools:

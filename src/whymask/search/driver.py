@@ -3,8 +3,6 @@
 It owns everything that is not the algorithm: the cache, the ledger, the budget, batches, progress, checks.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
@@ -23,13 +21,10 @@ ROUNDING = 1e-6  # a sum of probabilities may miss 0 or 1 by this much
 
 Respond: TypeAlias = Callable[[Bools], ArrayLike]
 """Kept sets (B, n) of one search -> responses (B,) in [0, 1]."""
-
 Piece: TypeAlias = tuple[Any, Rows]
 """What a search is about and masked images of it: kept sets (B, n) or pixel masks (B, H, W)."""
-
 BatchSize: TypeAlias = int | Callable[[], int] | None
 """The most images in one batch: a number, a function that is asked before each batch, or no limit."""
-
 RespondMany: TypeAlias = Callable[[Sequence[Piece]], Sequence[ArrayLike]]
 """One model batch made of pieces of several searches -> the responses to each piece."""
 
@@ -46,9 +41,7 @@ class SearchResult:
     map: Floats | None  # (H, W) the importance of every pixel, by methods that have one
     ledger: Ledger
     complete: bool  # False when the budget ended the search early
-    frontier: dict[int, float] = field(
-        default_factory=dict
-    )  # for a mask: size -> the best score seen, up to twice its own
+    frontier: dict[int, float] = field(default_factory=dict)  # of a mask: size -> the best score, up to twice its own
     asked: Set[bytes] = field(default=frozenset(), repr=False)  # the packed bits of every image it has asked for
     about: Any = field(default=None, repr=False)  # what was searched
 
@@ -163,11 +156,7 @@ class Search:
 
 
 def drive(
-    searches: Iterable[Search],
-    respond: RespondMany,
-    *,
-    batch_size: BatchSize = None,
-    in_flight: int | None = None,
+    searches: Iterable[Search], respond: RespondMany, *, batch_size: BatchSize = None, in_flight: int | None = None
 ) -> Iterator[tuple[int, SearchResult]]:
     """Advance searches together and yield (number, result) as each ends.
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from whymask.search.objective import SUFF_NECC, Objective
-from whymask.search.protocol import Ask, Continuation, Problem, Selection, extend, first_guess, ranking
+from whymask.search.objective import SUFF_NECC, AnyObjective, Objective
+from whymask.search.protocol import Ask, Continuation, Problem, Selection, begin, extend, ranking
 from whymask.search.stage import stage
 
 
@@ -13,16 +13,14 @@ from whymask.search.stage import stage
     cost=lambda n, p: n * (n + 1) - 2 * n * p["placed"],
 )
 def greedy(
-    problem: Problem, selection: Selection | None = None, *, objective: Objective | str | float = SUFF_NECC
+    problem: Problem, selection: Selection | None = None, *, objective: AnyObjective = SUFF_NECC
 ) -> Continuation:
     """Order all regions by greedy insertion, after the prefix of `selection` if there is one (Eq. 3).
 
     From r placed regions this asks for (n - r)(n - r + 1) / 2 sets.
     """
     objective = Objective.of(objective)
-    placed = list(selection.prefix) if selection else []
-    live = [region for region in range(problem.n) if region not in placed]
-    last = first_guess(problem, selection)
+    placed, live, last = begin(problem, selection)
     while live:
         rows = extend(placed, live, problem.n)
         nothing_known = selection is None and not placed  # else an order by last scores beats a choice among few

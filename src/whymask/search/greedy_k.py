@@ -1,11 +1,9 @@
 """greedy-k: a mask grown one region at a time, the control at equal cost for every search of masks."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from whymask.search.limits import Count
-from whymask.search.objective import SUFFICIENCY, Objective
+from whymask.search.objective import SUFFICIENCY, AnyObjective, Objective
 from whymask.search.protocol import Ask, Initialiser, Problem, Selection, check_k, extend, mask_of, ranking
 from whymask.search.stage import stage
 
@@ -16,11 +14,7 @@ from whymask.search.stage import stage
     cost=lambda n, p: sum(min(n - t, p["candidates"] or n) for t in range(p["k"])),
 )
 def greedy_k(
-    problem: Problem,
-    *,
-    k: Count = 8,
-    candidates: Count | None = None,
-    init_objective: Objective | str | float = SUFFICIENCY,
+    problem: Problem, *, k: Count = 8, candidates: Count | None = None, init_objective: AnyObjective = SUFFICIENCY
 ) -> Initialiser:
     """The first k regions of Greedy. `candidates` a step drawn blindly, instead of all, make it stochastic greedy."""
     check_k(k, problem.n)
@@ -35,7 +29,6 @@ def greedy_k(
         stop_here = Selection(mask_of(ranking(placed, last, None).order[:k], problem.n))
         rows = extend(placed, live, problem.n)
         last[live] = scores = yield Ask(rows, objective, "init", stop_here)
-        top = int(np.argmax(scores))
-        placed.append(live[top])
-        best = Selection(rows[top], float(scores[top]))
+        placed.append(live[int(np.argmax(scores))])
+        best = Selection.best(rows, scores)
     return best

@@ -1,22 +1,10 @@
 """lean: Greedy with fewer looks."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from whymask.search.limits import NonNegative, Proportion, Rest, Share
 from whymask.search.objective import SUFF_NECC, SUFFICIENCY
-from whymask.search.protocol import (
-    Ask,
-    Continuation,
-    Problem,
-    Ranking,
-    Selection,
-    extend,
-    first_guess,
-    mask_of,
-    ranking,
-)
+from whymask.search.protocol import Ask, Continuation, Problem, Ranking, Selection, begin, extend, mask_of, ranking
 from whymask.search.stage import stage
 
 
@@ -44,9 +32,7 @@ def lean(
     the two changes, the next look is at all of them.
     """
     n = problem.n
-    placed = list(selection.prefix) if selection else []
-    live = _left(placed, n)
-    last = first_guess(problem, selection)
+    placed, live, last = begin(problem, selection)
     whole = np.ones(n, dtype=bool)
     response = problem.archive.response
     looks, before = 0, None  # since the last one at all regions, and what was true then
@@ -65,10 +51,5 @@ def lean(
         last[looked] = scores
         count = max(1, round(at_once * len(live))) if gone and full else 1
         placed += [looked[i] for i in np.argsort(-scores, kind="stable")[:count]]
-        live = _left(placed, n)
+        live = np.flatnonzero(~mask_of(placed, n)).tolist()
     return Ranking(tuple(placed), selection)
-
-
-def _left(placed: list[int], n: int) -> list[int]:
-    """The regions that are not placed, in ascending order."""
-    return np.flatnonzero(~mask_of(placed, n)).tolist()

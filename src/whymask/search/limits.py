@@ -1,6 +1,8 @@
 """What values a stage's parameters may have: written beside each in its signature, checked before anything is spent."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import inf, isfinite
 from numbers import Integral, Real
 from types import NoneType, UnionType
@@ -11,17 +13,6 @@ from whymask.search.objective import OBJECTIVES, Objective
 
 
 @dataclass(frozen=True)
-class AtLeast:
-    """A whole number that is not smaller."""
-
-    least: int
-
-    def check(self, name: str, value: Any) -> None:
-        """Refuse another value."""
-        whole(name, value, self.least)
-
-
-@dataclass(frozen=True)
 class In:
     """A number in an interval; ends that do not belong to it are open."""
 
@@ -29,8 +20,8 @@ class In:
     high: float
     open: str = ""  # "(" the lower end, ")" the upper one
 
-    def check(self, name: str, value: Any) -> None:
-        """Refuse another value."""
+    def __call__(self, name: str, value: Any) -> None:
+        """Raise an error for another value."""
         above = self.low < value if "(" in self.open else self.low <= value
         below = value < self.high if ")" in self.open else value <= self.high
         if not (above and below):
@@ -43,15 +34,31 @@ class In:
         return f"lie in {first}{self.low:g}, {self.high:g}{last}"
 
 
-NonNegative: TypeAlias = Annotated[int, AtLeast(0)]
-Count: TypeAlias = Annotated[int, AtLeast(1)]
-Several: TypeAlias = Annotated[int, AtLeast(2)]
+NonNegative: TypeAlias = Annotated[int, partial(whole, least=0)]
+Count: TypeAlias = Annotated[int, partial(whole, least=1)]
+Several: TypeAlias = Annotated[int, partial(whole, least=2)]
 Share: TypeAlias = Annotated[float, In(0, 1)]
 Proportion: TypeAlias = Annotated[float, In(0, 1, "(")]  # not nothing
 Fraction: TypeAlias = Annotated[float, In(0, 1, "()")]  # neither nothing nor all
 Rest: TypeAlias = Annotated[float, In(0, 1, ")")]  # not all
 Positive: TypeAlias = Annotated[float, In(0, inf, "()")]
 Weight: TypeAlias = Annotated[float, In(0, inf, ")")]
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+TYPES: dict[Any, tuple[Callable[[Any], bool], str]] = {
+    bool: (lambda value: isinstance(value, bool), "True or False"),
+    int: (lambda value: isinstance(value, Integral) and _number(value), "a whole number"),
+    float: (lambda value: _number(value) and isfinite(value), "a finite number"),
+    Objective: (
+        lambda value: isinstance(value, str | Objective) or _number(value),
+        f"one of {', '.join(OBJECTIVES)}, an alpha, or an Objective",
+    ),
+}
+NAME: tuple[Callable[[Any], bool], str] = (lambda value: isinstance(value, str), "a name")  # one of a Literal
 
 
 def check(name: str, value: Any, hint: Any) -> None:
@@ -61,23 +68,12 @@ def check(name: str, value: Any, hint: Any) -> None:
         return
     limits = getattr(options[0], "__metadata__", ())
     kind = get_args(options[0])[0] if limits else options[0]
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    if kind is bool:
-        fits, wanted = isinstance(value, bool), "True or False"
-    elif kind is int:
-        fits, wanted = isinstance(value, Integral) and number, "a whole number"
-    elif kind is float:
-        fits, wanted = number and isfinite(value), "a finite number"
-    elif kind is Objective:
-        fits = isinstance(value, str | Objective) or number
-        wanted = f"one of {', '.join(OBJECTIVES)}, an alpha, or an Objective"
-    else:
-        fits, wanted = isinstance(value, str), "a name"
-    if not fits:
+    fits, wanted = TYPES.get(kind, NAME)
+    if not fits(value):
         raise WhymaskError(f"{name} must be {wanted}, not {value!r}.")
     if kind is Objective:
         Objective.of(value)
     elif get_origin(kind) is Literal and value not in get_args(kind):
         raise unknown(name, value, get_args(kind))
     for limit in limits:
-        limit.check(name, value)
+        limit(name, value)

@@ -4,13 +4,11 @@ A response is f_y(x_S) in [0, 1] for one masked image. Sufficiency needs the res
 that keeps S, necessity the one to the image that keeps everything else.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 
@@ -38,7 +36,7 @@ class Objective:
             raise WhymaskError(f"an objective's alpha must lie in [0, 1], not {self.alpha}.")
 
     @classmethod
-    def of(cls, which: Objective | str | float) -> Objective:
+    def of(cls, which: "AnyObjective") -> "Objective":
         """The objective itself, or the one of that name or alpha."""
         if isinstance(which, Objective):
             return which
@@ -70,6 +68,9 @@ class Objective:
         scores: Floats = self.alpha * by_side.get("suff", zero) + (1 - self.alpha) * (1 - by_side.get("necc", zero))
         return scores
 
+
+AnyObjective: TypeAlias = Objective | str | float
+"""An objective, its name in OBJECTIVES, or its alpha."""
 
 SUFFICIENCY = Objective(1.0)
 SUFF_NECC = Objective(0.5)
@@ -116,15 +117,13 @@ class Ledger:
         return {"nominal": self.nominal, "mec": self.mec, "stages": stages}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Ledger:
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """The ledger that `as_dict` wrote."""
-        return cls(
-            {
-                (stage, side): (counts["nominal"], counts["mec"])
-                for stage, sides in data["stages"].items()
-                for side, counts in sides.items()
-            }
-        )
+        ledger = cls()
+        for stage, sides in data["stages"].items():
+            for side, counts in sides.items():
+                ledger.add(stage, side, counts["nominal"], counts["mec"])
+        return ledger
 
     def __str__(self) -> str:
         stages = dict.fromkeys(stage for stage, _ in self.entries)
@@ -190,9 +189,8 @@ class Archive:
     def frontier(self, largest: int) -> dict[int, float]:
         """The best response by the size of the kept set, from 1 to `largest`, where any was asked for."""
         sizes = self.rows.sum(axis=1)
-        return {
-            size: float(self.responses[sizes == size].max()) for size in range(1, largest + 1) if (sizes == size).any()
-        }
+        known = (size for size in range(1, largest + 1) if (sizes == size).any())
+        return {size: float(self.responses[sizes == size].max()) for size in known}
 
     def near(self, objective: Objective, mask: Bools) -> tuple[Bools, Floats]:
         """Of these the sets that are at most twice as large as `mask` (n,): larger sets behave differently."""
@@ -277,5 +275,4 @@ def pack(rows: Rows) -> list[bytes]:
     if rows.dtype != np.bool_:
         return [b"mask" + hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in rows]
     packed = np.packbits(rows, axis=1)
-    keys: list[bytes] = packed.view(f"V{packed.shape[1]}").ravel().tolist()
-    return keys
+    return packed.view(f"V{packed.shape[1]}").ravel().tolist()

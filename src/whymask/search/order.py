@@ -7,7 +7,7 @@ import numpy as np
 
 from whymask.arrays import Floats
 from whymask.search.limits import NonNegative, Proportion
-from whymask.search.objective import SUFFICIENCY, Objective
+from whymask.search.objective import SUFFICIENCY, AnyObjective, Objective
 from whymask.search.protocol import Ask, Continuation, Initialiser, Problem, Selection, completed, extend
 from whymask.search.stage import stage
 
@@ -22,7 +22,7 @@ def order_inside(
     gamma: Proportion = 0.8,
     order_threshold: NonNegative = 20,
     early_stop: bool = False,
-    order_objective: Objective | str | float = SUFFICIENCY,
+    order_objective: AnyObjective = SUFFICIENCY,
 ) -> Initialiser:
     """Order the regions of C = selection.mask and keep the shortest prefix with F(P_t) >= gamma F(C).
 

@@ -1,14 +1,12 @@
 """others: further masks for the same answer that share few regions with the ones before."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
 
 from whymask.search.discs import compact_masks
 from whymask.search.limits import Count, NonNegative, Rest
-from whymask.search.objective import SUFFICIENCY, Objective
+from whymask.search.objective import SUFFICIENCY, AnyObjective, Objective
 from whymask.search.protocol import Ask, Initialiser, Problem, Selection, held
 from whymask.search.stage import stage
 from whymask.search.swap import exchange
@@ -26,7 +24,7 @@ def others(
     alternatives: Count = 2,
     overlap: Rest = 0.5,
     other_tries: NonNegative = 96,
-    init_objective: Objective | str | float = SUFFICIENCY,
+    init_objective: AnyObjective = SUFFICIENCY,
 ) -> Initialiser:
     """The mask, and up to `alternatives` more that share at most a share `overlap` of their regions with any before.
 
@@ -49,6 +47,6 @@ def others(
         top = int(np.argmax(np.where(fits, scores, -1)))
         start = Selection(rows[top], float(scores[top]))
         search = exchange(problem, start, objective, other_tries, avoid=taken, shared=shared)
-        found.append((yield from held(search, lambda _, so_far=stop_here: so_far)))  # type: ignore[misc]
+        found.append((yield from held(search, stop_here)))
     best = max([selection, *found], key=lambda one: one.score or 0.0)
     return replace(best, others=tuple(one for one in [selection, *found] if one is not best))

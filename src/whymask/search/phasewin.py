@@ -3,8 +3,6 @@
 "Score" below is always the absolute F(P + e), never a difference, so every threshold is a ratio of F values.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
@@ -15,8 +13,8 @@ import numpy as np
 
 from whymask.arrays import Floats
 from whymask.search.limits import Count, Fraction, NonNegative, Positive, Proportion, Weight
-from whymask.search.objective import SUFF_NECC, Objective
-from whymask.search.protocol import Ask, Continuation, Problem, Selection, extend, first_guess, ranking
+from whymask.search.objective import SUFF_NECC, AnyObjective, Objective
+from whymask.search.protocol import Ask, Continuation, Problem, Selection, begin, extend, ranking
 from whymask.search.stage import stage
 
 TINY = 1e-12
@@ -43,7 +41,7 @@ def phasewin(
     hard_delta: Positive = 0.02,
     hard_phi: Weight = 0.98,
     warm_start: NonNegative = 0,
-    objective: Objective | str | float = SUFF_NECC,
+    objective: AnyObjective = SUFF_NECC,
 ) -> Continuation:
     """Order all regions in phases, after the prefix of `selection` if there is one (Eq. 3).
 
@@ -56,9 +54,7 @@ def phasewin(
     phase.
     """
     objective = Objective.of(objective)
-    placed = list(selection.prefix) if selection else []
-    live = [region for region in range(problem.n) if region not in placed]
-    last = first_guess(problem, selection)
+    placed, live, last = begin(problem, selection)
     rng = problem.rng() if anneal else None
 
     def screen(regions: Sequence[int]) -> Generator[Ask, Floats, Floats]:

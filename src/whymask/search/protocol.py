@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,9 +31,7 @@ class Problem:
     centroids: Floats | None = None  # (n, 2) as (x / W, y / H)
     areas: Floats | None = None  # (n,) shares of the image; equal shares when not given
     labels: NDArray[np.int32] | None = None  # (H, W) the region of every pixel, for methods that mask pixels
-    differentiable: Callable[[], Differentiable] | None = (
-        None  # the image and its model, for methods that use gradients
-    )
+    differentiable: Callable[[], Differentiable] | None = None  # the image on its model, for methods that use gradients
     archive: Archive = field(default_factory=Archive)  # everything this search has asked for, kept by its driver
 
     def __post_init__(self) -> None:
@@ -69,6 +67,12 @@ class Selection:
     local_optimum: bool = False  # every exchange of one region has been tried, and none is better
     goal: float | None = None  # the score that would be enough, where the size was not given
     others: tuple[Selection, ...] = ()  # further masks, where several were asked for
+
+    @classmethod
+    def best(cls, rows: Bools, scores: Floats) -> Selection:
+        """The first of the sets (B, n) with the highest score."""
+        top = int(np.argmax(scores))
+        return cls(rows[top], float(scores[top]))
 
     @property
     def prefix(self) -> tuple[int, ...]:
@@ -149,16 +153,20 @@ def completed(selection: Selection) -> Ranking:
     return ranking(placed, final, selection)
 
 
-def first_guess(problem: Problem, selection: Selection | None) -> Floats:
-    """Scores (n,) to rank the regions by before a continuation has any of its own: the order of the selection."""
+def begin(problem: Problem, selection: Selection | None) -> tuple[list[int], list[int], Floats]:
+    """What a continuation starts from: the regions that are placed, those that are left, and a first guess.
+
+    The guess are scores (n,) to rank the regions by until it has scores of its own: the order of the selection.
+    """
     guess = np.zeros(problem.n)
-    if selection is not None:
-        guess[list(completed(selection).order)] = -np.arange(problem.n)
-    return guess
+    if selection is None:
+        return [], list(range(problem.n)), guess
+    guess[list(completed(selection).order)] = -np.arange(problem.n)
+    return list(selection.prefix), np.flatnonzero(~mask_of(selection.prefix, problem.n)).tolist(), guess
 
 
-def held(search: Initialiser, told: Callable[[Selection | Ranking], Selection]) -> Initialiser:
-    """The same search, but stopped early it gives what `told` makes of its best: for searches inside a search."""
+def held(search: Initialiser, best: Selection | None = None, **changes: Any) -> Initialiser:
+    """The same search inside another: stopped early, it gives `best`, or else its own, with these changes."""
     scores: Floats | None = None
     while True:
         try:
@@ -166,7 +174,7 @@ def held(search: Initialiser, told: Callable[[Selection | Ranking], Selection]) 
         except StopIteration as stop:
             found: Selection = stop.value
             return found
-        scores = yield replace(ask, best=told(ask.best))
+        scores = yield replace(ask, best=replace(best or ask.best, **changes))
 
 
 def check_k(k: int, n: int) -> None:

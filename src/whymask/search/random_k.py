@@ -3,14 +3,14 @@
 import numpy as np
 
 from whymask.search.limits import Count
-from whymask.search.objective import SUFFICIENCY, Objective
+from whymask.search.objective import SUFFICIENCY, AnyObjective, Objective
 from whymask.search.protocol import Ask, Initialiser, Problem, Selection, check_k
 from whymask.search.stage import stage
 
 
 @stage("mask", "k regions drawn blindly: the control", cost=lambda n, p: p["draws"])
 def random_k(
-    problem: Problem, *, k: Count = 8, draws: Count = 1, init_objective: Objective | str | float = SUFFICIENCY
+    problem: Problem, *, k: Count = 8, draws: Count = 1, init_objective: AnyObjective = SUFFICIENCY
 ) -> Initialiser:
     """The best of `draws` uniformly drawn masks of exactly k regions."""
     check_k(k, problem.n)
@@ -19,5 +19,4 @@ def random_k(
     for row in rows:
         row[rng.choice(problem.n, size=k, replace=False)] = True
     scores = yield Ask(rows, Objective.of(init_objective), "init", Selection(rows[0]), divisible=True)
-    top = int(np.argmax(scores))
-    return Selection(rows[top], float(scores[top]))
+    return Selection.best(rows, scores)

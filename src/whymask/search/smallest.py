@@ -1,9 +1,6 @@
 """smallest: no k to guess. The fewest regions that keep a share of the whole image's score."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
@@ -11,7 +8,7 @@ from whymask.arrays import Bools
 from whymask.search.discs import compact_masks, discs
 from whymask.search.limits import Count, NonNegative, Proportion
 from whymask.search.objective import SUFFICIENCY
-from whymask.search.protocol import Ask, Initialiser, Problem, Ranking, Selection, extend, held
+from whymask.search.protocol import Ask, Initialiser, Problem, Selection, extend, held
 from whymask.search.stage import stage
 from whymask.search.surrogate import Surrogate
 from whymask.search.swap import exchange
@@ -43,39 +40,28 @@ def smallest(
     first = compact_masks(problem, min(START, most), 1)[0]
     full = yield Ask(np.ones((1, problem.n), dtype=bool), SUFFICIENCY, "init", Selection(first))
     goal = share * float(full[0]) if enough is None else enough
-    best = selection = yield from held(_first(problem, min(START, most), tries, goal), partial(_with, goal=goal))
+    best = selection = yield from held(_first(problem, min(START, most), tries), goal=goal)
     while _score(selection) < goal and selection.mask.sum() < most:
-        selection = yield from held(_best_of(problem, _larger(problem, selection), goal), partial(_instead, best=best))
+        selection = yield from held(_best_of(problem, _larger(problem, selection)), best, goal=goal)
         best = max(best, selection, key=_score)
     while _score(selection) >= goal:
         best = selection
         if selection.mask.sum() == 1:
             break
-        selection = yield from held(_best_of(problem, _smaller(selection), goal), partial(_instead, best=best))
-    return best
+        selection = yield from held(_best_of(problem, _smaller(selection)), best, goal=goal)
+    return replace(best, goal=goal)
 
 
-def _first(problem: Problem, k: int, tries: int, goal: float) -> Initialiser:
+def _first(problem: Problem, k: int, tries: int) -> Initialiser:
     """The mask to grow or shrink, as discs+swap finds it."""
     selection = yield from discs(problem, k=k)
-    return _with((yield from exchange(problem, selection, SUFFICIENCY, tries)), goal)
+    return (yield from exchange(problem, selection, SUFFICIENCY, tries))
 
 
-def _with(found: Selection | Ranking, goal: float) -> Selection:
-    assert isinstance(found, Selection)
-    return replace(found, goal=goal)
-
-
-def _instead(_: Selection | Ranking, best: Selection) -> Selection:
-    return best
-
-
-def _best_of(problem: Problem, rows: Bools, goal: float) -> Initialiser:
+def _best_of(problem: Problem, rows: Bools) -> Initialiser:
     """The best of these masks, refined by some exchanges."""
     scores = yield Ask(rows, SUFFICIENCY, "init", Selection(rows[0]))
-    top = int(np.argmax(scores))
-    selection = yield from exchange(problem, Selection(rows[top], float(scores[top])), SUFFICIENCY, REFINED)
-    return replace(selection, goal=goal)
+    return (yield from exchange(problem, Selection.best(rows, scores), SUFFICIENCY, REFINED))
 
 
 def _larger(problem: Problem, selection: Selection) -> Bools:

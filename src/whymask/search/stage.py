@@ -5,8 +5,6 @@ def singles(problem: Problem, *, k: Count = 8) -> Initialiser:
 ...
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Callable, Generator, Mapping
@@ -25,7 +23,6 @@ Needs = Literal["sets", "pixels", "gradients"]
 """What a stage works on: any set function, an image, or an image on a model that can be differentiated."""
 
 KindName = Literal["mask", "control", "refinement", "order", "alternatives", "continuation", "ordering"]
-
 Found = Literal["nothing", "a mask", "an empty mask", "a refined mask", "an ordered mask", "masks", "an ordering"]
 
 

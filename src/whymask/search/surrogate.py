@@ -1,7 +1,5 @@
 """What all scored sets together say about single regions: a linear model around one set, with its uncertainty."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 

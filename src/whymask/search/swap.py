@@ -1,14 +1,12 @@
 """swap: exchange regions of a mask for better ones, guided by every set scored so far."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
 
 from whymask.arrays import Bools, Floats
 from whymask.search.limits import Count, NonNegative
-from whymask.search.objective import SUFFICIENCY, Objective
+from whymask.search.objective import SUFFICIENCY, AnyObjective, Objective
 from whymask.search.protocol import Ask, Initialiser, Problem, Selection
 from whymask.search.stage import stage
 from whymask.search.surrogate import Surrogate
@@ -25,7 +23,7 @@ def swap(
     *,
     tries: NonNegative = 136,
     together: Count = 8,
-    init_objective: Objective | str | float = SUFFICIENCY,
+    init_objective: AnyObjective = SUFFICIENCY,
 ) -> Initialiser:
     """A better mask of the same size, found by exchanges; never a worse one.
 
@@ -34,8 +32,7 @@ def swap(
     them is tried next. The search ends early where no exchange of one region is left untried: the mask is then a local
     optimum, and says so.
     """
-    objective = Objective.of(init_objective)
-    return (yield from exchange(problem, selection, objective, tries, together))
+    return (yield from exchange(problem, selection, Objective.of(init_objective), tries, together))
 
 
 def exchange(
@@ -87,14 +84,12 @@ def propose(
         if key not in known and (avoid is None or (avoid & row).sum(axis=1).max() <= shared):
             fresh.setdefault(key, row)
 
-    spread = SPREAD
-    for _ in range(4):  # ever wilder, where the likely ones are known
+    for spread in (SPREAD, 2 * SPREAD, 4 * SPREAD, 8 * SPREAD):  # ever wilder, where the likely ones are known
         for weights in surrogate.draw(4 * count, spread, rng):
             if len(fresh) < count:
                 add(exchanged(mask, weights, int(rng.integers(1, largest + 1))))
         if len(fresh) == count:
             break
-        spread *= 2
     if len(fresh) < count:
         for row in single_exchanges(mask, surrogate.mean):
             if len(fresh) == count:

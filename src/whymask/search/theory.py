@@ -8,8 +8,6 @@ rounds as given numbers, although the logits that make them are themselves rando
 about those numbers, and the tables below show what they would give, not what a run is promised.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from math import factorial
 from typing import Any
@@ -54,8 +52,7 @@ def block_mass(logits: ArrayLike, blocks: ArrayLike, temperature: float = 1.0) -
     weights = np.exp(theta - theta.max(axis=-1, keepdims=True))
     labels = np.asarray(blocks)
     member = labels[:, None] == np.arange(labels.max() + 1)
-    mass: Floats = weights @ member / weights.sum(axis=-1, keepdims=True)
-    return mass
+    return np.asarray(weights @ member / weights.sum(axis=-1, keepdims=True))
 
 
 def prefix_bound(eta: ArrayLike, certificate: Certificate) -> float:
@@ -105,8 +102,7 @@ def amplified(mass: float, factors: ArrayLike) -> Floats:
     if not 0 <= mass <= 1:
         raise WhymaskError(f"a mass is a share in [0, 1], not {mass}.")
     total = np.concatenate([[1.0], np.cumprod(np.asarray(factors, dtype=np.float64))])
-    z: Floats = total * mass / (1 - mass + total * mass)
-    return z
+    return total * mass / (1 - mass + total * mass)
 
 
 def balanced_bound(blocks: int, balance: float, mass: ArrayLike, k: int) -> Floats:
@@ -119,8 +115,7 @@ def balanced_bound(blocks: int, balance: float, mass: ArrayLike, k: int) -> Floa
     each = balance * np.asarray(mass, dtype=np.float64)
     prefix = factorial(blocks) * each**blocks
     union = np.maximum(0.0, 1 - blocks * (1 - each) ** k)
-    bound: Floats = np.maximum(prefix, union)
-    return bound
+    return np.maximum(prefix, union)
 
 
 def adaptive_hit_bound(certificates: Sequence[tuple[int, float, ArrayLike]], k: int, samples: int) -> float:
@@ -152,15 +147,13 @@ def amplification(logits: ArrayLike, blocks: ArrayLike, certificate: Certificate
     if (mass >= 1).any():
         raise WhymaskError("a certificate of all blocks always holds all mass: its odds cannot grow.")
     odds = mass / (1 - mass)
-    growth: Floats = odds[1:] / odds[:-1]
-    return growth
+    return np.asarray(odds[1:] / odds[:-1])
 
 
 def balance(logits: ArrayLike, blocks: ArrayLike, certificate: Certificate, temperature: float = 1.0) -> Floats:
     """b_J that a run realised in each round: the smallest share a block has of J's mass (Eq. 41), (rounds + 1,)."""
     mass: NDArray[np.float64] = block_mass(logits, blocks, temperature)[:, list(certificate)]
-    share: Floats = mass.min(axis=1) / mass.sum(axis=1)
-    return share
+    return np.asarray(mass.min(axis=1) / mass.sum(axis=1))
 
 
 ROUNDS, SAMPLES, FACTOR = 5, 32, 1.5

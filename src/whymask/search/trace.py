@@ -1,7 +1,6 @@
 """TRACE: cross-entropy search over masks of exactly k regions (Eqs. 13-17)."""
 
-from __future__ import annotations
-
+from dataclasses import replace
 from math import ceil
 from typing import Annotated
 
@@ -9,7 +8,7 @@ import numpy as np
 
 from whymask.arrays import Bools, Floats
 from whymask.search.limits import Count, In, Positive, Proportion, Share
-from whymask.search.objective import SUFFICIENCY, Objective
+from whymask.search.objective import SUFFICIENCY, AnyObjective, Objective
 from whymask.search.protocol import Ask, Initialiser, Problem, Selection, check_k
 from whymask.search.stage import stage
 
@@ -29,7 +28,7 @@ def trace(
     smoothing: Share = 0.05,
     epsilon: Annotated[float, In(0, 0.5, "()")] = 1e-4,
     logit_bound: Positive = 8.0,
-    init_objective: Objective | str | float = SUFFICIENCY,
+    init_objective: AnyObjective = SUFFICIENCY,
 ) -> Initialiser:
     """The best of rounds * samples masks drawn from a distribution that learns from its elite.
 
@@ -48,16 +47,15 @@ def trace(
         masks = gumbel_top_k(logits[-1] / temperature, k, samples, rng)
         stop_here = best or Selection(masks[0], logits=np.array(logits))
         scores = yield Ask(masks, objective, "init", stop_here, divisible=True)
-        top = int(np.argmax(scores))
         elite = np.argsort(-scores, kind="stable")[:elite_count]
         inclusion = masks[elite].mean(axis=0)
         target = (1 - smoothing) * inclusion + smoothing * k / n  # Eq. 16
         target = np.clip(target, epsilon, 1 - epsilon)
         update = (1 - update_rate) * logits[-1] + update_rate * np.log(target / (1 - target))
         logits.append(np.clip(update, -logit_bound, logit_bound))  # Eq. 17
-        if best is None or best.score is None or scores[top] > best.score:
-            best = Selection(masks[top], float(scores[top]))
-        best = Selection(best.mask, best.score, logits=np.array(logits))
+        if best is None or best.score is None or scores.max() > best.score:
+            best = Selection.best(masks, scores)
+        best = replace(best, logits=np.array(logits))
     assert best is not None
     return best
 

@@ -1,7 +1,5 @@
 """Reads the arrays of an .npz file that may come from anywhere: every size is checked before memory is spent on it."""
 
-from __future__ import annotations
-
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -49,10 +47,8 @@ def read_arrays(path: str | PathLike[str], limits: Mapping[str, int]) -> dict[st
         found = {name: members[f"{name}.npy"] for name in limits if f"{name}.npy" in members}
         for name, info in found.items():
             require(info.file_size <= limits[name] + FRAME, f"its {name} is too large")
-            require(
-                info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED),
-                f"its {name} uses an unsupported compression",
-            )
+            supported = info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+            require(supported, f"its {name} uses an unsupported compression")
         return {name: _array(_content(archive, info)) for name, info in found.items()}
 
 
@@ -66,7 +62,6 @@ def _array(data: bytes) -> NDArray[Any]:
     file = BytesIO(data)
     shape, fortran, dtype = HEADERS[np.lib.format.read_magic(file)](file)
     rest = memoryview(data)[file.tell() :]
-    require(
-        not dtype.hasobject and prod(shape) * dtype.itemsize == len(rest), "an array does not have the size it declares"
-    )
+    fits = not dtype.hasobject and prod(shape) * dtype.itemsize == len(rest)
+    require(fits, "an array does not have the size it declares")
     return np.frombuffer(rest, dtype).reshape(shape, order="F" if fortran else "C").copy()

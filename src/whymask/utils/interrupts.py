@@ -1,7 +1,5 @@
 """SIGTERM ends a command as Ctrl-C does, with its own exit code."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from types import FrameType

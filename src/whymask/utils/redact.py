@@ -4,8 +4,6 @@ These are secret: the user, password, query and fragment of a URL, texts of opti
 values of headers, and the environment's variables with such names.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -1,13 +1,11 @@
 """Things by name: those of the package, those a program registers, and those of installed packages (entry points)."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator, Mapping
 from importlib.metadata import entry_points
 from typing import Generic, Protocol, TypeVar
 
-from whymask.errors import WhymaskError, unknown
+from whymask.errors import WhymaskError
 
 
 class Named(Protocol):
@@ -38,12 +36,6 @@ class Registry(Mapping[str, T], Generic[T]):
         if self._things.setdefault(thing.name, thing) is not thing:
             raise WhymaskError(f"there is already a {self.kind} called {thing.name!r}.")
         return thing
-
-    def find(self, name: str) -> T:
-        """The thing of this name; an unknown name raises an error that suggests a similar one."""
-        if name not in self:
-            raise unknown(self.kind, name, self)
-        return self[name]
 
     def __getitem__(self, name: str) -> T:
         if name not in self._things:

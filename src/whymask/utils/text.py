@@ -1,7 +1,5 @@
 """Labels, questions and answers for display: they come from models and files, and may hold anything."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 
