@@ -110,12 +110,8 @@ def numbers(subject: Subject, wanted: Measurement, found: SearchResult) -> dict[
         for fill in wanted.fills:
             moved = subject.on(fill).replay(order).summary()
             result |= {f"{name}/{fill}": moved[name] for name in MOVED}
-        return {
-            **counted,
-            **result,
-            **_overlap(subject, order[: case.model.default_k]),
-            **repair(case, prefixes(order)),
-        }
+        first = order[: case.model.default_k]
+        return {**counted, **result, **_overlap(subject, first), **repair(case, prefixes(order))}
     kept = np.isin(np.arange(case.partition.n), mask)
     ((score, removed, full, blank),), _ = case.ask(np.array([kept, ~kept, kept | True, kept & False]))
     scores = {"score": float(score), "removed_score": float(removed), "full": float(full), "blank": float(blank)}

@@ -51,10 +51,11 @@ class Work:
     @property
     def items(self) -> Iterator[Item]:
         """Every result."""
-        for row, _, seeds in self.rows:
-            for seed in seeds:
-                for sample, content in self.samples:
-                    yield Item(row, seed, sample, row.key(content, seed))
+        return (item for row, _, seeds in self.rows for seed in seeds for item in self.results(row, seed))
+
+    def results(self, row: Row, seed: int) -> Iterator[Item]:
+        """The result of every sample, by one row and seed."""
+        return (Item(row, seed, sample, row.key(content, seed)) for sample, content in self.samples)
 
     def missing(self, store: Store) -> set[str]:
         """The keys of results that are not there."""

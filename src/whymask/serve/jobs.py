@@ -72,12 +72,7 @@ class Jobs:
     """The queue and its worker."""
 
     def __init__(
-        self,
-        models: Mapping[str, Callable[[], Model]],
-        history: History,
-        *,
-        waiting: int = 8,
-        patience: float = 20.0,
+        self, models: Mapping[str, Callable[[], Model]], history: History, *, waiting: int = 8, patience: float = 20.0
     ) -> None:
         self.models, self.history = models, history
         self.waiting, self.patience = waiting, patience
