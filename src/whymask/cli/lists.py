@@ -51,14 +51,8 @@ def methods(
 
 
 def _described(method: Method) -> dict[str, Any]:
-    return {
-        "name": method.name,
-        "returns": method.returns,
-        "needs": method.needs,
-        "baseline": method.baseline,
-        "summary": method.summary,
-        "parameters": Recipe(method.name).parameters,
-    }
+    shown = {name: getattr(method, name) for name in ("name", "returns", "needs", "baseline", "summary")}
+    return shown | {"parameters": Recipe(method.name).parameters}
 
 
 def _line(method: Method) -> str:

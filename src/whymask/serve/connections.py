@@ -41,11 +41,9 @@ class Server(uvicorn.Server):
     """Runs the application of `create_app`."""
 
     def __init__(self, app: FastAPI, log_level: str = "warning") -> None:
-        super().__init__(
-            uvicorn.Config(
-                app, http=Connection, log_level=log_level, timeout_graceful_shutdown=1, limit_concurrency=MOST
-            )
-        )
+        config = uvicorn.Config(app, http=Connection, log_level=log_level, limit_concurrency=MOST)
+        config.timeout_graceful_shutdown = 1
+        super().__init__(config)
         self.jobs = app.state.jobs
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
