@@ -1,7 +1,5 @@
 """The paper's five ablations, each a configuration made from another: its models and photos, other methods."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations

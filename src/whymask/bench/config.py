@@ -3,8 +3,6 @@
 Paths are relative to where the command runs.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

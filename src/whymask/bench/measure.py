@@ -1,7 +1,5 @@
 """Several samples searched together: each one's numbers, its share of the time, and what failed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """The numbers of the paper's tables from the records of runs: means over samples with their intervals."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Dataclasses from TOML tables: the names, types and defaults of the fields say what a table may hold."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which samples account for the gap between two methods (often only a few)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What is left to compute: pieces of work, each claimed by one process at a time."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """Holds a model and computes results with it: in the process of the run or, with Ray, in another."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """`whymask models`, `methods` and `theory`: what there is and what is known of it, printed."""
 
-from __future__ import annotations
-
 import json
 from typing import Annotated, Any
 

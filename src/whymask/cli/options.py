@@ -1,7 +1,5 @@
 """The options that `whymask explain` and `whymask repair` share: declared once, for both."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import sys

@@ -1,7 +1,5 @@
 """`whymask report`: a page about saved results or benchmark runs."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """Lists of what to explain: one JSON object a line with image and, optionally, target, id, question and mask."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """POPE's yes/no questions about scenes."""
 
-from __future__ import annotations
-
 from functools import cache
 from itertools import count, islice
 

@@ -1,7 +1,5 @@
 """repair: find the evidence for the answer that should have been given, keep only that, and ask again."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from whymask.arrays import Bools

@@ -1,7 +1,5 @@
 """Several cases of one model searched together: each one's result and its share of the time."""
 
-from __future__ import annotations
-
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence

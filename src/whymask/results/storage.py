@@ -1,7 +1,5 @@
 """Explanations as files: one .npz of arrays and JSON, without pickle."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from os import PathLike

@@ -1,7 +1,5 @@
 """The routes of the web view."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Collection, Mapping
 from io import BytesIO

@@ -1,7 +1,5 @@
 """The server around the application: who gives way in a crowd of connections, and how it ends."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 

@@ -1,7 +1,5 @@
 """What every request passes: who may ask, and the headers that every answer has."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Collection
 from urllib.parse import SplitResult, parse_qs, urlsplit

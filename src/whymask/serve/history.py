@@ -1,7 +1,5 @@
 """Past results: one private file each in a folder, under ids that only the server makes."""
 
-from __future__ import annotations
-
 import logging
 import os
 import re

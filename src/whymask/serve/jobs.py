@@ -1,7 +1,5 @@
 """Jobs: a bounded queue, one worker that uses the model, and what is known of each job while it runs."""
 
-from __future__ import annotations
-
 import logging
 import math
 import secrets
