@@ -1,11 +1,9 @@
 """Runs a configuration: whatever has no record yet is computed, several samples at a time."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -75,7 +73,7 @@ def run(
                     plan.samples.update(listed)
                     work = [*_work(config, spec, plan, shard, store)]
                     items = [item for one in work for item in one.items]
-                    with ProgressBar(spec.name, items, store, quiet) as bar:
+                    with closing(ProgressBar(spec.name, items, store, quiet)) as bar:
                         for record in workers.results(Queue(work, store)):
                             store.append(record)
                             bar.add(store.rows[record["row"]], record)
@@ -115,10 +113,8 @@ class ProgressBar:
         self.start, self.forwards, self.failed = time.perf_counter(), 0, 0
         self.values: dict[str, list[float]] = {}  # by row
 
-    def __enter__(self) -> ProgressBar:
-        return self
-
-    def __exit__(self, *problem: object) -> None:
+    def close(self) -> None:
+        """No more results come."""
         self.bar.close()
 
     def add(self, row: Row, record: Record) -> None:
