@@ -24,14 +24,14 @@ __all__ = [
 ]  # fmt: skip
 
 _NAMES = {
-    "api": ("explain", "explain_many", "register", "repair", "replay"),
-    "explainer.explainer": ("Explainer", "Settings"),
-    "methods": ("METHOD",),
-    "metrics.curves": ("Curves",),
-    "models.own": ("wrap",),
-    "models.registry": ("load",),
-    "results": ("EvidenceMask", "Ordering", "Repair"),
-    "search.stage": ("stage",),
+    "whymask.api": ("explain", "explain_many", "register", "repair", "replay"),
+    "whymask.explainer.explainer": ("Explainer", "Settings"),
+    "whymask.methods": ("METHOD",),
+    "whymask.metrics.curves": ("Curves",),
+    "whymask.models.own": ("wrap",),
+    "whymask.models.registry": ("load",),
+    "whymask.results": ("EvidenceMask", "Ordering", "Repair"),
+    "whymask.search.stage": ("stage",),
 }
 
 
@@ -39,4 +39,4 @@ def __getattr__(name: str) -> Any:
     module = next((module for module, names in _NAMES.items() if name in names), None)
     if module is None:
         raise AttributeError(f"module 'whymask' has no attribute {name!r}")
-    return getattr(import_module(f"whymask.{module}"), name)
+    return getattr(import_module(module), name)
