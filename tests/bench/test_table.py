@@ -7,7 +7,7 @@ import pytest
 from whymask import WhymaskError
 from whymask.bench.records import Store
 from whymask.bench.render import as_csv, as_json, as_latex, as_markdown
-from whymask.bench.table import read, table
+from whymask.bench.table import difference, read, table
 
 from bench.made_up import ordering, row, write
 
@@ -174,6 +174,20 @@ def test_shares_have_wilson_intervals(tmp_path):
     assert gaps["repaired"].mean == pytest.approx(-0.2)
     assert (gaps["repaired"].low, gaps["repaired"].high) == pytest.approx((-0.5, 0), abs=1e-6)
     assert "Repair Rate | false no | failed | AMCR | CSR@10 | kept | MEC" in as_markdown(made)
+
+
+def test_two_columns_of_two_rows_are_compared_on_the_samples_of_both(tmp_path):
+    masks = [{"score": s, "score@80": s / 2, "area": 0.1, "mec": 160, "seconds": 1.0} for s in (0.4, 0.6, 0.8)]
+    rows = [
+        (row("trace", 0), dict(zip("abc", masks, strict=True))),
+        (row("swap", 1), dict(zip("bcd", masks, strict=True))),
+    ]
+    trace, swap = table([write(tmp_path / "run", rows)]).lines
+    ratio, gap = difference(trace, swap, "score@80", "score")
+    assert ratio == pytest.approx(0.35 / 0.5)
+    assert (gap.mean, gap.low, gap.high, gap.samples) == pytest.approx((-0.15, -0.2, -0.1, 2), abs=1e-6)
+    assert difference(trace, swap, "insertion_auc") is None
+    assert difference(trace, trace, "score")[1].mean == 0
 
 
 def test_the_hash_is_of_the_numbers_and_not_of_the_times(tmp_path):

@@ -264,6 +264,29 @@ def _number(record: Record, column: str) -> float | None:
     return record.get(column)
 
 
+def difference(ours: Line, theirs: Line, column: str, other: str | None = None) -> tuple[float, Cell] | None:
+    """The ratio of two means over the samples that both rows have, and the difference; None where there are none.
+
+    Args:
+        ours: a row.
+        theirs: another of the same model and split.
+        column: of `ours`.
+        other: of `theirs`, where it is another column.
+    """
+    other = other or column
+    if column not in ours.values or other not in theirs.values:
+        return None
+    _, mine, yours = np.intersect1d(ours.samples, theirs.samples, return_indices=True)
+    pair = np.stack([ours.values[column][mine], theirs.values[other][yours]], axis=1)
+    pair = pair[~np.isnan(pair).any(axis=1)]
+    if not len(pair):
+        return None
+    gaps = pair[:, :1] - pair[:, 1:]
+    ((low,), (high,)), (p,), (top, bottom) = intervals(gaps), p_values(gaps), pair.mean(axis=0)
+    ratio = float(top / bottom) if bottom else np.inf
+    return ratio, Cell(float(gaps.mean()), float(low), float(high), len(pair), float(p))
+
+
 def _told(line: Line) -> list[tuple[str, list[float]]]:
     return [(name, v.tolist()) for name, v in line.values.items() if name not in PROFILE]
 
