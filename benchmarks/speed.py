@@ -40,13 +40,9 @@ def clip_vit_l14(device: str, dtype: str):
     from transformers import CLIPVisionConfig, CLIPVisionModelWithProjection
 
     config = CLIPVisionConfig(
-        hidden_size=1024,
-        intermediate_size=4096,
-        num_hidden_layers=24,
-        num_attention_heads=16,
-        patch_size=14,
+        hidden_size=1024, intermediate_size=4096, num_hidden_layers=24, num_attention_heads=16, patch_size=14,
         projection_dim=768,
-    )
+    )  # fmt: skip
 
     class Features(torch.nn.Module):
         def __init__(self) -> None:

@@ -15,51 +15,28 @@ if TYPE_CHECKING:
     from whymask.metrics.curves import Curves
     from whymask.models.own import wrap
     from whymask.models.registry import load
-    from whymask.results.mask import EvidenceMask
-    from whymask.results.ordering import Ordering
-    from whymask.results.repair import Repair
+    from whymask.results import EvidenceMask, Ordering, Repair
     from whymask.search.stage import stage
 
 __all__ = [
-    "METHOD",
-    "Curves",
-    "EvidenceMask",
-    "Explainer",
-    "Ordering",
-    "Repair",
-    "Settings",
-    "WhymaskError",
-    "__version__",
-    "explain",
-    "explain_many",
-    "load",
-    "register",
-    "repair",
-    "replay",
-    "stage",
-    "wrap",
-]
+    "METHOD", "Curves", "EvidenceMask", "Explainer", "Ordering", "Repair", "Settings", "WhymaskError", "__version__",
+    "explain", "explain_many", "load", "register", "repair", "replay", "stage", "wrap",
+]  # fmt: skip
 
-_HOME = {
-    "register": "whymask.api",
-    "repair": "whymask.api",
-    "stage": "whymask.search.stage",
-    "Explainer": "whymask.explainer.explainer",
-    "Settings": "whymask.explainer.explainer",
-    "Repair": "whymask.results.repair",
-    "explain": "whymask.api",
-    "explain_many": "whymask.api",
-    "replay": "whymask.api",
-    "load": "whymask.models.registry",
-    "wrap": "whymask.models.own",
-    "Curves": "whymask.metrics.curves",
-    "EvidenceMask": "whymask.results.mask",
-    "METHOD": "whymask.methods",
-    "Ordering": "whymask.results.ordering",
+_NAMES = {
+    "whymask.api": ("explain", "explain_many", "register", "repair", "replay"),
+    "whymask.explainer.explainer": ("Explainer", "Settings"),
+    "whymask.methods": ("METHOD",),
+    "whymask.metrics.curves": ("Curves",),
+    "whymask.models.own": ("wrap",),
+    "whymask.models.registry": ("load",),
+    "whymask.results": ("EvidenceMask", "Ordering", "Repair"),
+    "whymask.search.stage": ("stage",),
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    module = next((module for module, names in _NAMES.items() if name in names), None)
+    if module is None:
         raise AttributeError(f"module 'whymask' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+    return getattr(import_module(module), name)

@@ -1,7 +1,5 @@
 """The paper's five ablations, each a configuration made from another: its models and photos, other methods."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -10,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from whymask.bench.config import Config, MethodSpec, SplitSpec
-from whymask.bench.table import collect
+from whymask.bench.table import read
 from whymask.data.photos import Photos
 from whymask.errors import unknown
 from whymask.metrics.overlap import top_overlap
@@ -52,10 +50,7 @@ ABLATIONS = {
     "k": Ablation(tuple(_trace(f"trace+greedy, k={k}", k=k) for k in SIZES), "trace+greedy, k=8"),
     "overlap": Ablation(tuple(_trace(f"k{k}", "trace+order", k=k) for k in SIZES), None),
     "k-extension": Ablation(
-        (
-            MethodSpec("copair+greedy"),
-            *(_trace(f"trace+greedy, k={k}", k=k) for k in (8, 12, 16, 20)),
-        ),
+        (MethodSpec("copair+greedy"), *(_trace(f"trace+greedy, k={k}", k=k) for k in (8, 12, 16, 20))),
         "copair+greedy",
         (("correct", 500), ("cause", 100), ("repair", 100)),
         5000,
@@ -75,9 +70,7 @@ def ablated(config: Config, name: str) -> Config:
     photos = config.sources.get("photos")
     if not isinstance(photos, Photos):
         return replace(config, out=out, methods=ablation.methods)
-    splits = tuple(
-        SplitSpec(split, "high" if split == "repair" else "ins", draw=draw) for split, draw in ablation.draws
-    )
+    splits = tuple(SplitSpec(name, "high" if name == "repair" else "ins", draw=draw) for name, draw in ablation.draws)
     photos = replace(photos, correct=min(photos.correct, ablation.correct))
     if all(split != "cause" for split, _ in ablation.draws):
         photos = replace(photos, wrong=0)
@@ -88,7 +81,7 @@ def ablated(config: Config, name: str) -> Config:
 def overlaps(runs: Sequence[str | Path]) -> str:
     """The paper's overlap table as Markdown: the first A regions of masks of B against the masks of A."""
     found: dict[str, dict[str, dict[str, tuple[int, ...]]]] = {}  # by model and split, method, sample
-    for line in collect(runs):
+    for line in read(runs).lines:
         model, split, method = line.row.names
         found.setdefault(f"{model}, {split}", {})[method] = line.masks
     lines = []

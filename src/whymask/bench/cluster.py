@@ -3,8 +3,6 @@
 This process hands out the work and gets the records as they come; what a lost worker has not sent is done by another.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -14,7 +12,7 @@ from pathlib import Path
 from signal import SIGTERM, getsignal, signal
 from socket import create_connection
 from time import monotonic, sleep
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from whymask.bench.config import ModelSpec
 from whymask.bench.records import Record
@@ -123,7 +121,7 @@ class Workers:
         self.idle: list[Any] = []
         self.jobs: dict[Any, Job] = {}  # by what tells of them
 
-    def __enter__(self) -> Workers:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *problem: object) -> None:

@@ -3,8 +3,6 @@
 Paths are relative to where the command runs.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -122,27 +120,18 @@ def read_config(path: str | Path) -> Config:
 
 def config(table: Mapping[str, Any], name: str = "run") -> Config:
     """The configuration a table describes; without `out` its records go to runs/NAME."""
+    table = {"out": f"runs/{name}", **table}
     sources = {key: read(kind, table[key], f"[{key}]") for key, kind in SOURCES.items() if key in table}
-    made = read(
-        Config,
-        table,
-        "the configuration",
-        usual={"out": f"runs/{name}"},
-        others=("models", "methods", "splits", *SOURCES),
-        models=_entries(table, "models", ModelSpec),
-        methods=(),
-        splits=_splits(table.get("splits"), sources),
-        sources=sources,
-    )
+    given = {"models": _entries(table, "models", ModelSpec), "splits": _splits(table.get("splits"), sources)}
+    others = {*given, *SOURCES, "methods"}
+    made = read(Config, table, "the configuration", None, others, **given, methods=(), sources=sources)
     check_regions(made.regions)
     for fill in (made.fill, *made.fills):
         fill_canvas(fill, np.zeros((1, 1, 3), dtype=np.uint8))
-    return replace(made, methods=_entries(table, "methods", MethodSpec, {"seeds": made.seeds}))
+    return replace(made, methods=_entries(table, "methods", MethodSpec, seeds=made.seeds))
 
 
-def _entries(
-    table: Mapping[str, Any], key: str, kind: type[Spec], usual: Mapping[str, Any] | None = None
-) -> tuple[Spec, ...]:
+def _entries(table: Mapping[str, Any], key: str, kind: type[Spec], **usual: Any) -> tuple[Spec, ...]:
     entries = table.get(key)
     if not isinstance(entries, list) or not entries:
         raise WhymaskError(f"the configuration needs a list of {key}.")
@@ -159,10 +148,10 @@ def _no_name_twice(names: list[str], kind: str) -> None:
 
 def _splits(table: Any, sources: Mapping[str, Source]) -> tuple[SplitSpec, ...]:
     """Those of a table, or else all that the sources make unasked."""
-    made = {name: emphasis for source in sources.values() for name, emphasis in source.makes.items()}
-    _no_name_twice([name for source in sources.values() for name in source.makes], "splits of sources")
+    makes = [(name, source) for source in sources.values() for name in source.makes]
+    _no_name_twice([name for name, _ in makes], "splits of sources")
     if table is None:
-        table = {name: {} for source in sources.values() for name in source.makes if name not in source.optional}
+        table = {name: {} for name, source in makes if name not in source.optional}
     if not isinstance(table, Mapping):
         raise WhymaskError("splits in the configuration must be a table.")
     if not table:
@@ -170,12 +159,15 @@ def _splits(table: Any, sources: Mapping[str, Source]) -> tuple[SplitSpec, ...]:
             f"the configuration names nothing to explain: give it {', '.join(f'[{key}]' for key in SOURCES)}, or "
             "[splits] with manifests."
         )
-    splits = []
-    for name, entry in table.items():
-        usual = made.get(name) or ("high" if name.lower().startswith(("repair", "repope")) else "ins")
-        split = read(SplitSpec, entry, f"the split {name!r}", {"emphasis": usual}, name=name)
-        if split.manifest is None and name not in made:
-            source = next((f"{key!r} or " for key, kind in SOURCES.items() if name in kind.makes), "")
-            raise WhymaskError(f"the split {name!r} needs {source}a manifest.")
-        splits.append(split)
-    return tuple(splits)
+    made = {name: source.makes[name] for name, source in makes}
+    return tuple(_split(name, entry, made) for name, entry in table.items())
+
+
+def _split(name: str, entry: Any, made: Mapping[str, str]) -> SplitSpec:
+    """A split of the configuration, given the splits that its sources make and their emphases."""
+    usual = made.get(name) or ("high" if name.lower().startswith(("repair", "repope")) else "ins")
+    split = read(SplitSpec, entry, f"the split {name!r}", {"emphasis": usual}, name=name)
+    if split.manifest is None and name not in made:
+        source = next((f"{key!r} or " for key, kind in SOURCES.items() if name in kind.makes), "")
+        raise WhymaskError(f"the split {name!r} needs {source}a manifest.")
+    return split

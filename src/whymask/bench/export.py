@@ -1,7 +1,5 @@
 """All records of runs as one Parquet file."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Several samples searched together: each one's numbers, its share of the time, and what failed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,19 +42,11 @@ class Subject:
     objects: Bools | None = None
     _again: dict[str, Case] = field(default_factory=dict)
 
-    def on(self, fill: str) -> Case:
-        """The same image, regions and target with another fill."""
-        return self._bound("fill", fill)
-
-    @property
-    def given(self) -> Case:
-        """The same image and regions with the model's own answer as target."""
-        return self._bound("target", None)
-
-    def _bound(self, option: str, value: str | None) -> Case:
-        key = f"{option} {value}"
+    def again(self, **changes: str | None) -> Case:
+        """The same image and regions with another fill, or with another target: None is the model's own answer."""
+        key = str(changes)
         if key not in self._again:
-            self._again[key] = self.case.again(**{option: value})
+            self._again[key] = self.case.again(**changes)
         return self._again[key]
 
 
@@ -81,7 +71,7 @@ def measure(subjects: Sequence[Subject], wanted: Measurement) -> Iterator[tuple[
 
 
 def _searched(subjects: Sequence[Subject], wanted: Measurement) -> Iterator[tuple[int, dict[str, Any]]]:
-    cases = [subject.given if wanted.given else subject.case for subject in subjects]
+    cases = [subject.again(target=None) if wanted.given else subject.case for subject in subjects]
     for case in (*cases, *(subject.case for subject in subjects)):  # every method pays for its own forwards
         case.responses.clear()
     memory = PeakMemory(cases[0].model)
@@ -108,18 +98,14 @@ def numbers(subject: Subject, wanted: Measurement, found: SearchResult) -> dict[
         ends = {"full": float(curves.insertion[-1]), "blank": float(curves.deletion[-1])}
         result = {**curves.summary(), **ends, "replay": curves.forwards, "order": order, "mask": mask}
         for fill in wanted.fills:
-            moved = subject.on(fill).replay(order).summary()
+            moved = subject.again(fill=fill).replay(order).summary()
             result |= {f"{name}/{fill}": moved[name] for name in MOVED}
-        return {
-            **counted,
-            **result,
-            **_overlap(subject, order[: case.model.default_k]),
-            **repair(case, prefixes(order)),
-        }
+        first = order[: case.model.default_k]
+        return {**counted, **result, **_overlap(subject, first), **repair(case, prefixes(order))}
     kept = np.isin(np.arange(case.partition.n), mask)
     ((score, removed, full, blank),), _ = case.ask(np.array([kept, ~kept, kept | True, kept & False]))
     scores = {"score": float(score), "removed_score": float(removed), "full": float(full), "blank": float(blank)}
-    scores |= {f"score/{fill}": _score(subject.on(fill), kept) for fill in wanted.fills}
+    scores |= {f"score/{fill}": _score(subject.again(fill=fill), kept) for fill in wanted.fills}
     scores |= {f"score@{budget}": _score(case, _mask_at(wanted, found, budget)) for budget in wanted.budgets}
     area = float(case.partition.areas[mask].sum())
     result = {**counted, **scores, **_enough(found, score), "area": area, "mask": mask}

@@ -6,8 +6,6 @@ costs its own result, which the next run computes again. What the numbers depend
 row's settings, stands in rows/HASH.json; the lines name that hash.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

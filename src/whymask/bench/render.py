@@ -1,7 +1,5 @@
 """A table as Markdown, LaTeX, CSV or JSON."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Callable, Iterable, Mapping

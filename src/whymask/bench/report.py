@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -31,31 +31,14 @@ BINS = 25
 def bench_report(runs: Sequence[Path]) -> str:
     """One HTML page about the runs in these folders; it needs nothing else, no script either."""
     made = table(runs)
-    known = Known(runs)
     names = ", ".join(run.resolve().name for run in runs)
     parts = [f'<h1 class="wb-title">{escape(names)}</h1>']
     for block in made.blocks:
         grid = methods_grid(block)
-        parts.append(f"<section><h2>{escape(grid.title)}</h2>{_block(block, grid, known)}</section>")
+        parts.append(f"<section><h2>{escape(grid.title)}</h2>{_block(block, grid, runs)}</section>")
     parts.append(f'<footer class="wm-small">{"".join(f"<p>{escape(note)}</p>" for note in notes(made))}</footer>')
     body = f'<main class="wm">{"".join(parts)}</main>'
     return page(f"Benchmark: {names}", asset("viewer.css") + asset("bench.css"), body)
-
-
-class Known:
-    """The samples that the folders of runs list."""
-
-    def __init__(self, runs: Sequence[Path]) -> None:
-        self.runs = runs
-        self._samples: dict[tuple[str, str], dict[str, Sample]] = {}
-
-    def sample(self, line: Line, name: str) -> Sample | None:
-        """The sample of this name, where a list of the run has it."""
-        split = line.row.model, line.row.split
-        if split not in self._samples:
-            lists = [file for run in self.runs if (file := manifest_of(run, *split)).is_file()]
-            self._samples[split] = {sample.id: sample for file in lists for sample in read_manifest(file)}
-        return self._samples[split].get(name)
 
 
 @dataclass(frozen=True)
@@ -75,12 +58,14 @@ class Spread:
         return cls(float(low), float(median), float(high), counts / len(values))
 
 
-def _block(block: list[Line], grid: Grid, known: Known) -> str:
+def _block(block: list[Line], grid: Grid, runs: Sequence[Path]) -> str:
     """Everything about one split of one model."""
     told = [line for line in block if line.samples]
     if not told:
         return "<p>There is no result yet.</p>"
     spreads = "".join(_spread(name, told) for name in SPREAD if any(name in line.values for line in told))
+    lists = [file for run in runs if (file := manifest_of(run, *block[0].row.names[:2])).is_file()]
+    known = {sample.id: sample for file in lists for sample in read_manifest(file)}
     cases = "".join(_cases(line, known, first=line is told[0]) for line in told)
     return (
         f"{_table(grid)}<h3>How the samples spread</h3>"
@@ -138,7 +123,7 @@ def _histogram(method: str, spread: Spread, tallest: float) -> str:
     )
 
 
-def _cases(line: Line, known: Known, *, first: bool) -> str:
+def _cases(line: Line, known: Mapping[str, Sample], *, first: bool) -> str:
     """Three of the samples that have the number that decides, ranked by it; equal ones by their curve or mask."""
     name = line.row.emphasis if line.row.emphasis in line.values else "score"
     if name not in line.values:
@@ -154,9 +139,9 @@ def _cases(line: Line, known: Known, *, first: bool) -> str:
     return f'<details class="wb-cases"{state}><summary>{title}</summary><div class="wb-cards">{cards}</div></details>'
 
 
-def _case(which: str, line: Line, at: int, name: str, known: Known) -> str:
+def _case(which: str, line: Line, at: int, name: str, known: Mapping[str, Sample]) -> str:
     sample = line.samples[at]
-    found = known.sample(line, sample)
+    found = known.get(sample)
     label = line.labels[sample]
     asked = found.question if found and found.question else ""
     about = [asked, f"\u201c{label}\u201d" if label else "", f"sample {sample}"]

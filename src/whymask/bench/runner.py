@@ -1,11 +1,9 @@
 """Runs a configuration: whatever has no record yet is computed, several samples at a time."""
 
-from __future__ import annotations
-
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,7 +13,7 @@ from whymask.bench.config import Config, ModelSpec
 from whymask.bench.records import Record, Row, Store
 from whymask.bench.work import Item, Queue, Work
 from whymask.bench.worker import Plan, Worker, load_model
-from whymask.data.manifest import Sample, draw, manifest_of, read_manifest, write_manifest
+from whymask.data.manifest import draw, manifest_of, read_manifest, write_manifest
 from whymask.errors import WhymaskError
 from whymask.models import Model
 from whymask.utils.files import writable
@@ -71,9 +69,11 @@ def run(
                 worker = Worker(config, spec, load)
                 made = nullcontext(worker) if ray is None else Workers(worker)
                 with redacted_errors(spec.secrets), made as workers:
-                    work = [*_work(config, spec, workers.plan(read), listed, shard, store)]
+                    plan = workers.plan(read)
+                    plan.samples.update(listed)
+                    work = [*_work(config, spec, plan, shard, store)]
                     items = [item for one in work for item in one.items]
-                    with ProgressBar(spec.name, items, store, quiet) as bar:
+                    with closing(ProgressBar(spec.name, items, store, quiet)) as bar:
                         for record in workers.results(Queue(work, store)):
                             store.append(record)
                             bar.add(store.rows[record["row"]], record)
@@ -84,20 +84,12 @@ def run(
     return summary
 
 
-def _work(
-    config: Config,
-    spec: ModelSpec,
-    plan: Plan,
-    listed: Mapping[str, list[Sample]],
-    shard: tuple[int, int],
-    store: Store,
-) -> Iterator[Work]:
+def _work(config: Config, spec: ModelSpec, plan: Plan, shard: tuple[int, int], store: Store) -> Iterator[Work]:
     """All pieces of work of a model, split by split; the samples of each split are kept as a manifest."""
-    found = {**plan.samples, **listed}
     for split in config.splits:
-        if split.name not in found:
+        if split.name not in plan.samples:
             raise WhymaskError(f"the split {split.name!r} was not made by its source.")
-        samples, rows = found[split.name], plan.rows[split.name]
+        samples, rows = plan.samples[split.name], plan.rows[split.name]
         if split.draw is not None:
             samples = draw(samples, split.draw)
         write_manifest(manifest_of(config.out, spec.name, split.name), samples)
@@ -121,10 +113,8 @@ class ProgressBar:
         self.start, self.forwards, self.failed = time.perf_counter(), 0, 0
         self.values: dict[str, list[float]] = {}  # by row
 
-    def __enter__(self) -> ProgressBar:
-        return self
-
-    def __exit__(self, *problem: object) -> None:
+    def close(self) -> None:
+        """No more results come."""
         self.bar.close()
 
     def add(self, row: Row, record: Record) -> None:

@@ -1,7 +1,5 @@
 """Uncertainty of means over samples: bootstrap intervals, Wilson's for shares, and paired tests."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from math import sqrt
 from statistics import NormalDist

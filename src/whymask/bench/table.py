@@ -1,9 +1,7 @@
 """The numbers of the paper's tables from the records of runs: means over samples with their intervals."""
 
-from __future__ import annotations
-
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -159,8 +157,7 @@ def table(runs: Sequence[str | Path], against: str | None = None, methods: Seque
     hashed = digest(sorted((line.row.hash, line.samples, _told(line)) for line in lines))
     made = Table(lines, against, hashed, found.skipped)
     for block in made.blocks:
-        other = next((line for line in block if line.row.method == against), None)
-        _fill(block, other)
+        _fill(block, next((line for line in block if line.row.method == against), None))
     return made
 
 
@@ -185,7 +182,7 @@ class Found:
 
 def read(runs: Sequence[str | Path]) -> Found:
     """What several runs, or the shards of one, hold together."""
-    rows: dict[str, Row] = {}
+    rows: dict[tuple[str, ...], Row] = {}  # by names
     records: dict[str, Record] = {}
     errors: dict[tuple[Any, ...], Record] = {}  # keys change with an image that was missing or broken
     skipped = 0
@@ -194,31 +191,27 @@ def read(runs: Sequence[str | Path]) -> Found:
             raise WhymaskError(f"{folder} holds no records; name the folder of a 'whymask bench run'.")
         store = Store(folder)
         for row in sorted(store.rows.values(), key=lambda row: row.place):
-            twin = next((r for r in rows.values() if r.names == row.names and r.hash != row.hash), None)
-            if twin:
+            if rows.setdefault(row.names, row).hash != row.hash:
                 raise WhymaskError(f"two runs have a row {row.method!r} ({row.model}, {row.split}) that differs.")
-            rows.setdefault(row.hash, row)
         records |= store.records
         errors |= {_place(record): record for record in store.errors.values()}
         skipped += store.skipped
-    known = {key: record for key, record in records.items() if record["row"] in rows}
+    by_hash = {row.hash: row for row in rows.values()}
+    known = {key: record for key, record in records.items() if record["row"] in by_hash}
     if not known:
         raise WhymaskError("there is no result yet.")
-    there = {_place(record) for record in known.values()}
-    failures = [record for place, record in errors.items() if place not in there and record["row"] in rows]
-    return Found(rows, known, failures, skipped + len(records) - len(known))
+    for record in known.values():
+        errors.pop(_place(record), None)
+    failures = [record for record in errors.values() if record["row"] in by_hash]
+    return Found(by_hash, known, failures, skipped + len(records) - len(known))
 
 
 def _place(record: Record) -> tuple[Any, ...]:
     return record["row"], record["sample"], record["seed"]
 
 
-def collect(runs: Sequence[str | Path]) -> list[Line]:
-    """The rows of runs in their configurations' order, without intervals."""
-    return read(runs).lines
-
-
-def _line(row: Row, records: list[Record], failed: int) -> Line:
+def _by_sample(row: Row, records: list[Record]) -> dict[str, dict[int, Record]]:
+    """The results of a row by sample and seed."""
     results: dict[str, dict[int, Record]] = {}
     for record in records:
         own = results.setdefault(record["sample"], {})
@@ -228,21 +221,25 @@ def _line(row: Row, records: list[Record], failed: int) -> Line:
                 "image or target has changed; use another folder."
             )
         own[record["seed"]] = record
+    return results
+
+
+def _line(row: Row, records: list[Record], failed: int) -> Line:
+    results = _by_sample(row, records)
     samples = tuple(sorted(results))
     seeds = tuple(sorted({record["seed"] for record in records}))
     values: dict[str, Floats] = {}
     spread: dict[str, float] = {}
-    for name in in_order({*COLUMNS, *(name for record in records for name in record)}):
-        by_sample = [_values(results[s].values(), name) for s in samples]
-        numbers = np.array([np.mean(some) if some else np.nan for some in by_sample])
-        if not np.isnan(numbers).all():
-            values[name] = numbers
+    for name in in_order({*COLUMNS}.union(*records)):
+        by_sample = [_values(results[sample].values(), name) for sample in samples]
+        if any(by_sample):
+            values[name] = np.array([np.mean(some) if some else np.nan for some in by_sample])
             several = [np.std(some) for some in by_sample if len(some) > 1]
             if several and name not in PROFILE:
                 spread[name] = float(np.mean(several))
-    firsts = {s: results[s][min(results[s])] for s in samples}
-    labels = {s: first.get("label", "") for s, first in firsts.items()}
-    masks = {s: tuple(first.get("mask", ())) for s, first in firsts.items()}
+    firsts = {sample: results[sample][min(results[sample])] for sample in samples}
+    labels = {sample: first.get("label", "") for sample, first in firsts.items()}
+    masks = {sample: tuple(first.get("mask", ())) for sample, first in firsts.items()}
     return Line(row, samples, seeds, failed, values, labels, masks, spread)
 
 
@@ -296,24 +293,12 @@ def _told(line: Line) -> list[tuple[str, list[float]]]:
 
 def _fill(block: list[Line], other: Line | None) -> None:
     """Means, differences and their intervals; what belongs to the same samples is resampled together."""
-    wanted: dict[tuple[str, ...], list[tuple[Line, str, Floats, bool]]] = {}
-
-    def add(line: Line, name: str, samples: NDArray[Any], values: Floats, difference: bool) -> None:
+    groups: dict[tuple[str, ...], list[tuple[Line, str, Floats, bool]]] = {}
+    for line, name, samples, values, difference in _numbers(block, other):
         having = ~np.isnan(values)
         if having.any():
-            entry = (line, name, values[having], difference)
-            wanted.setdefault(tuple(samples[having].tolist()), []).append(entry)
-
-    for line in block:
-        for name, values in line.values.items():
-            if name == "mec" and line.row.needs == "gradients" and not values.any():
-                continue  # it uses gradients, and its forwards are not counted
-            add(line, name, np.array(line.samples), values, False)
-            compared = name not in PROFILE and name != "object"  # which is the sample's and not the method's
-            if compared and other is not None and other is not line and name in other.values:
-                shared, mine, theirs = np.intersect1d(line.samples, other.samples, return_indices=True)
-                add(line, name, shared, values[mine] - other.values[name][theirs], True)
-    for group in wanted.values():
+            groups.setdefault(tuple(samples[having].tolist()), []).append((line, name, values[having], difference))
+    for group in groups.values():
         matrix = np.stack([values for *_, values, _ in group], axis=1)
         low, high = intervals(matrix)
         paired = [i for i, (*_, difference) in enumerate(group) if difference]
@@ -321,6 +306,19 @@ def _fill(block: list[Line], other: Line | None) -> None:
         for i, (line, name, values, difference) in enumerate(group):
             cell = _cell(name, values, (low[i], high[i]), float(p[i]) if difference else None)
             (line.differences if difference else line.cells)[name] = cell
+
+
+def _numbers(block: list[Line], other: Line | None) -> Iterator[tuple[Line, str, NDArray[Any], Floats, bool]]:
+    """(line, column, samples, values, whether they are differences) for every mean of a block."""
+    for line in block:
+        for name, values in line.values.items():
+            if name == "mec" and line.row.needs == "gradients" and not values.any():
+                continue  # it uses gradients, and its forwards are not counted
+            yield line, name, np.array(line.samples), values, False
+            compared = name not in PROFILE and name != "object"  # which is the sample's and not the method's
+            if compared and other is not None and other is not line and name in other.values:
+                shared, mine, theirs = np.intersect1d(line.samples, other.samples, return_indices=True)
+                yield line, name, shared, values[mine] - other.values[name][theirs], True
 
 
 def _cell(name: str, values: Floats, bounds: tuple[float, float], p: float | None) -> Cell:

@@ -1,7 +1,5 @@
 """Dataclasses from TOML tables: the names, types and defaults of the fields say what a table may hold."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
@@ -32,22 +30,28 @@ def read(
         others: keys of the table that are read elsewhere.
         given: fields that are not options.
     """
-    options = [field for field in fields(kind) if field.init and field.name not in given]  # type: ignore[arg-type]
-    required = [field.name for field in options if field.default is MISSING and field.default_factory is MISSING]
-    names = {field.name for field in options}
+    options = _options(kind, given)
+    required = [name for name, needed in options.items() if needed]
     if isinstance(table, str) and required:
         table = {required[0]: table}
     if not isinstance(table, Mapping):
         raise WhymaskError(f"{where} must be a table{_number(table)}.")
+    known = {*options, *others}
     for key in table:
-        if key not in names and key not in others:
-            raise unknown(f"key in {where}:", key, {*names, *others})
-    values = {**(usual or {}), **{name: table[name] for name in table if name in names}}
+        if key not in known:
+            raise unknown(f"key in {where}:", key, known)
+    table = {**(usual or {}), **table}
     for name in required:
-        if name not in values:
+        if name not in table:
             raise WhymaskError(f"{where} needs {name!r}.")
     hints = get_type_hints(kind, include_extras=True)
-    return kind(**given, **{name: _value(name, value, hints[name], where) for name, value in values.items()})
+    return kind(**given, **{name: _value(name, table[name], hints[name], where) for name in table if name in options})
+
+
+def _options(kind: Any, given: Collection[str]) -> dict[str, bool]:
+    """The fields of a dataclass that a table may set, and whether it must."""
+    own = [field for field in fields(kind) if field.init and field.name not in given]
+    return {field.name: field.default is field.default_factory is MISSING for field in own}
 
 
 def _value(name: str, value: Any, hint: Any, where: str) -> Any:

@@ -1,13 +1,11 @@
 """Which samples account for the gap between two methods (often only a few)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from whymask.bench.table import Line, collect
+from whymask.bench.table import Line, read
 from whymask.errors import WhymaskError, unknown
 
 LARGE = 0.1
@@ -15,7 +13,7 @@ LARGE = 0.1
 
 def tail(runs: Sequence[str | Path], method: str = "phasewin", against: str = "greedy", shown: int = 10) -> str:
     """By how much a method trails another in insertion AUC, and on which samples; Markdown, by model and split."""
-    lines = {line.row.names: line for line in collect(runs)}
+    lines = {line.row.names: line for line in read(runs).lines}
     methods = {name for _, _, name in lines}
     for name in (method, against):
         if name not in methods:

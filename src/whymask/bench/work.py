@@ -1,7 +1,5 @@
 """What is left to compute: pieces of work, each claimed by one process at a time."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
@@ -51,10 +49,11 @@ class Work:
     @property
     def items(self) -> Iterator[Item]:
         """Every result."""
-        for row, _, seeds in self.rows:
-            for seed in seeds:
-                for sample, content in self.samples:
-                    yield Item(row, seed, sample, row.key(content, seed))
+        return (item for row, _, seeds in self.rows for seed in seeds for item in self.results(row, seed))
+
+    def results(self, row: Row, seed: int) -> Iterator[Item]:
+        """The result of every sample, by one row and seed."""
+        return (Item(row, seed, sample, row.key(content, seed)) for sample, content in self.samples)
 
     def missing(self, store: Store) -> set[str]:
         """The keys of results that are not there."""

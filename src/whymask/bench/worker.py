@@ -1,7 +1,5 @@
 """Holds a model and computes results with it: in the process of the run or, with Ray, in another."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -9,7 +7,7 @@ from typing import NamedTuple
 from whymask.bench.config import EMPHASES, Config, MethodSpec, ModelSpec, SplitSpec
 from whymask.bench.measure import Measured, Measurement, Subject, measure
 from whymask.bench.records import Record, Row
-from whymask.bench.work import Planned, Queue, Work
+from whymask.bench.work import Item, Planned, Queue, Work
 from whymask.data.manifest import Sample
 from whymask.data.objects import truth
 from whymask.errors import WhymaskError
@@ -25,7 +23,7 @@ SCHEMA = 1  # of the records: a change in what the numbers mean
 class Plan(NamedTuple):
     """What a model is to explain."""
 
-    samples: dict[str, list[Sample]]  # by split, of those that sources make
+    samples: dict[str, list[Sample]]  # by split; the run adds those of manifests
     rows: dict[str, list[Planned]]  # by split
 
 
@@ -80,36 +78,31 @@ class Worker:
 
     def compute(self, work: Work, missing: Collection[str]) -> Iterator[Record]:
         """Bind the samples once, then run every method and seed whose key is missing."""
-        secrets = self.spec.secrets
+        config, secrets = self.config, self.spec.secrets
         bound: dict[str, Subject | Exception] = {}
 
         def subject(sample: Sample) -> Subject | Exception:
             if sample.id not in bound:
                 try:
-                    made = Case.of(
-                        sample.image, self.model, target=sample.target, question=sample.question, **self.config.case
-                    )
+                    options = config.case | {"target": sample.target, "question": sample.question}
+                    made = Case.of(sample.image, self.model, **options)
                     bound[sample.id] = Subject(made, None if sample.mask is None else truth(sample.mask, made))
                 except Exception as error:
                     bound[sample.id] = error
             return bound[sample.id]
 
         for row, recipe, seeds in work.rows:
+            method = config.methods[row.place[2]]
             for seed in seeds:
-                keys = {s.id: key for s, content in work.samples if (key := row.key(content, seed)) in missing}
-                pending = [(sample, subject(sample)) for sample, _ in work.samples if sample.id in keys]
-                for sample, outcome in _outcomes(pending, self._measurement(row, recipe, seed)):
-                    about = {"key": keys[sample.id], "row": row.hash, "sample": sample.id, "seed": seed}
+                wanted = Measurement(
+                    recipe, seed, config.budget, method.budgets, config.fills, method.target == "given"
+                )
+                items = [item for item in work.results(row, seed) if item.key in missing]
+                for item, outcome in _outcomes([(item, subject(item.sample)) for item in items], wanted):
                     if isinstance(outcome, Exception):
                         kind = "" if isinstance(outcome, WhymaskError) else f"{type(outcome).__name__}: "
                         outcome = {"error": redacted(f"{kind}{outcome}", secrets)}
-                    yield {**about, **outcome}
-
-    def _measurement(self, row: Row, recipe: Recipe, seed: int) -> Measurement:
-        method = self.config.methods[row.place[2]]
-        return Measurement(
-            recipe, seed, self.config.budget, method.budgets, self.config.fills, method.target == "given"
-        )
+                    yield {**item.names, **outcome}
 
     def _row(self, split: SplitSpec, method: MethodSpec, recipe: Recipe) -> Row:
         config, spec, model = self.config, self.spec, self.model
@@ -139,12 +132,10 @@ class Worker:
 
 
 def _outcomes(
-    pairs: Sequence[tuple[Sample, Subject | Exception]], wanted: Measurement
-) -> Iterator[tuple[Sample, Measured]]:
-    ready = [(sample, subject) for sample, subject in pairs if isinstance(subject, Subject)]
-    for sample, subject in pairs:
-        if isinstance(subject, Exception):
-            yield sample, subject
+    pairs: Sequence[tuple[Item, Subject | Exception]], wanted: Measurement
+) -> Iterator[tuple[Item, Measured]]:
+    ready = [(item, subject) for item, subject in pairs if isinstance(subject, Subject)]
+    yield from ((item, subject) for item, subject in pairs if isinstance(subject, Exception))
     if ready:
         for number, outcome in measure([subject for _, subject in ready], wanted):
             yield ready[number][0], outcome

@@ -1,7 +1,5 @@
 """The command line: its commands, and what becomes of errors and interrupts."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from functools import wraps

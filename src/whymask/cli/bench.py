@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from whymask.errors import WhymaskError, unknown
+from whymask.utils.files import atomic
 from whymask.utils.interrupts import INTERRUPTS, exit_code
 
 if TYPE_CHECKING:
@@ -91,7 +92,13 @@ def print_table(
     if kind not in FORMATS:
         raise unknown("format", kind, FORMATS)
     made = table(runs, against, methods or ())
-    _write(FORMATS[kind](made, profile=profile) if kind in ("md", "latex") else FORMATS[kind](made), out)
+    text = FORMATS[kind](made, profile=profile) if kind in ("md", "latex") else FORMATS[kind](made)
+    if out is None:
+        print(text)
+    else:
+        with atomic(out) as file:
+            file.write(text.encode())
+        print(out)
 
 
 @bench.command("export")
@@ -103,17 +110,6 @@ def export_records(
     from whymask.bench.export import export
 
     print(f"{export(runs, out)} records in {out}.")
-
-
-def _write(text: str, out: Path | None) -> None:
-    from whymask.utils.files import atomic
-
-    if out is None:
-        print(text)
-        return
-    with atomic(out) as file:
-        file.write(text.encode())
-    print(out)
 
 
 def _run(config: Config, out: Path | None, shard: str | None, ray: str | None, quiet: bool) -> tuple[Summary, Path]:

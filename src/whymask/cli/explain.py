@@ -1,7 +1,5 @@
 """`whymask explain` and `whymask repair`: parse, call, print."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from typing import Annotated

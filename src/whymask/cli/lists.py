@@ -1,7 +1,5 @@
 """`whymask models`, `methods` and `theory`: what there is and what is known of it, printed."""
 
-from __future__ import annotations
-
 import json
 from typing import Annotated, Any
 
@@ -51,14 +49,8 @@ def methods(
 
 
 def _described(method: Method) -> dict[str, Any]:
-    return {
-        "name": method.name,
-        "returns": method.returns,
-        "needs": method.needs,
-        "baseline": method.baseline,
-        "summary": method.summary,
-        "parameters": Recipe(method.name).parameters,
-    }
+    shown = {name: getattr(method, name) for name in ("name", "returns", "needs", "baseline", "summary")}
+    return shown | {"parameters": Recipe(method.name).parameters}
 
 
 def _line(method: Method) -> str:

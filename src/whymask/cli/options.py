@@ -1,7 +1,5 @@
 """The options that `whymask explain` and `whymask repair` share: declared once, for both."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import sys
@@ -135,8 +133,5 @@ def write(found: Explanation, folder: Path, name: str) -> dict[str, str]:
 def _unused(folder: Path, name: str) -> Path:
     """A file name in the folder that overwrites nothing: NAME, NAME-2, NAME-3, ..."""
     name = name.replace(":", "-")  # scene:12
-    for number in count(1):
-        stem = folder / (name if number == 1 else f"{name}-{number}")
-        if not any(stem.with_name(stem.name + suffix).exists() for suffix in (".png", ".npz")):
-            return stem
-    raise AssertionError("counting never ends")
+    stems = (folder / (name if number == 1 else f"{name}-{number}") for number in count(1))
+    return next(s for s in stems if not any(s.with_name(s.name + suffix).exists() for suffix in (".png", ".npz")))

@@ -1,7 +1,5 @@
 """`whymask report`: a page about saved results or benchmark runs."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,16 +27,15 @@ def report(
     folders = [path.is_dir() for path in results]
     if any(folders) and not all(folders):
         raise WhymaskError("a report is about saved results or about folders of runs, not about both.")
-    content = _runs_page(results) if all(folders) else _results_page(results)
+    if all(folders):
+        from whymask.bench.report import bench_report
+
+        content = bench_report(results)
+    else:
+        content = _results_page(results)
     with atomic(out) as file:
         file.write(content.encode())
     print(f"Report: {out}")
-
-
-def _runs_page(runs: list[Path]) -> str:
-    from whymask.bench.report import bench_report
-
-    return bench_report(runs)
 
 
 def _results_page(results: list[Path]) -> str:

@@ -1,7 +1,5 @@
 """`whymask serve`: the page in a browser."""
 
-from __future__ import annotations
-
 import sys
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The protocol of data sources."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress

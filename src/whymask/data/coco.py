@@ -5,8 +5,6 @@ one text file an image, whose lines begin with the number of a class: boxes/ (cl
 names.txt, and polygons/ (class x1 y1 x2 y2 ..., as shares of the size); photos in images/.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator
 from os.path import isfile

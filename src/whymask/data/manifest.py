@@ -1,7 +1,5 @@
 """Lists of what to explain: one JSON object a line with image and, optionally, target, id, question and mask."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
@@ -76,10 +74,10 @@ def write_manifest(path: Path, samples: Iterable[Sample]) -> Path:
     """A file that `read_manifest` reads, with images relative to its folder."""
     lines = []
     for sample in samples:
-        image = _placed(sample.image, path.parent)
-        mask = None if sample.mask is None else _placed(sample.mask, path.parent)
-        entry = {"id": sample.id, "image": image, "target": sample.target, "question": sample.question, "mask": mask}
-        lines.append(json.dumps({name: value for name, value in entry.items() if value is not None}) + "\n")
+        entry = {name: value for name, value in vars(sample).items() if value is not None}
+        for name in entry.keys() & {"image", "mask"}:
+            entry[name] = _placed(entry[name], path.parent)
+        lines.append(json.dumps(entry) + "\n")
     with atomic(path) as file:
         file.write("".join(lines).encode())
     return path

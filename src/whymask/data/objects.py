@@ -1,7 +1,5 @@
 """Photos whose objects are known pixel by pixel, and how much of the evidence lies on them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar

@@ -4,8 +4,6 @@ Correct: photos the model classifies right. Cause: photos it classifies wrong, i
 same photos, the true class explained.
 """
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Iterator, Mapping

@@ -5,8 +5,6 @@ ones ("popular"), or those that come with the ones there most often ("adversaria
 as the published POPE and RePOPE have them.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

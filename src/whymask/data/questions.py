@@ -4,8 +4,6 @@ pope: all answers, explained. repope: the wrong ones, with the right answer expl
 with the model's own answer explained. seen: right yeses about scenes, with the mask of the object asked about.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby, islice

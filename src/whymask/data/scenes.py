@@ -1,13 +1,12 @@
 """POPE's yes/no questions about scenes."""
 
-from __future__ import annotations
-
 from functools import cache
+from itertools import count, islice
 
 import numpy as np
 from numpy.typing import NDArray
 
-from whymask.data.pope import Question, Sampling, ask, pick, together
+from whymask.data.pope import EACH, Question, Sampling, ask, pick, together
 from whymask.images.scenes import OBJECTS, SEED, generator, plan, scene
 
 COUNTED = 4000  # training scenes whose objects tell what is popular and what comes together
@@ -33,13 +32,7 @@ def file_name(number: int) -> str:
 
 def tested(images: int) -> list[int]:
     """The first test scenes that POPE would ask about: at least three objects."""
-    numbers: list[int] = []
-    number = 0
-    while len(numbers) < images:
-        if len(_there(number)) >= 3:
-            numbers.append(number)
-        number += 1
-    return numbers
+    return list(islice((number for number in count() if len(_there(number)) >= EACH), images))
 
 
 @cache

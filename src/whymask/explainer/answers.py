@@ -3,8 +3,6 @@
 The likeliest first token comes with every score, so a yes or a no costs nothing; any other answer is generated.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

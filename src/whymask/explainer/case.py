@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -35,6 +35,8 @@ from whymask.version import __version__
 
 if TYPE_CHECKING:
     from whymask.models.differentiable import Differentiable
+
+Listener: TypeAlias = Callable[[Progress], None] | None  # called after each batch
 
 
 @dataclass(eq=False)
@@ -123,25 +125,13 @@ class Case:
             parts.n, (seed, picture), parts.centroids, parts.areas, parts.labels, differentiable=self.differentiable
         )
 
-    def start(
-        self,
-        recipe: Recipe,
-        seed: int = 0,
-        *,
-        budget: int | None = None,
-        progress: Callable[[Progress], None] | None = None,
-    ) -> Search:
+    def start(self, recipe: Recipe, seed: int = 0, *, budget: int | None = None, progress: Listener = None) -> Search:
         """A search of this case, for the driver to advance."""
         oracle = Oracle(self.responses)
         return Search(recipe, self.problem(seed), self, budget=budget, oracle=oracle, progress=progress)
 
     def search(
-        self,
-        recipe: Recipe,
-        seeds: Sequence[int] = (0,),
-        *,
-        budget: int | None = None,
-        progress: Callable[[Progress], None] | None = None,
+        self, recipe: Recipe, seeds: Sequence[int] = (0,), *, budget: int | None = None, progress: Listener = None
     ) -> list[EvidenceMask | Ordering]:
         """Run a recipe once per seed, all of them together; a result per seed."""
         memory = PeakMemory(self.model)
@@ -176,7 +166,7 @@ class Case:
             box=self.bound.box,
             partition=self.partition,
             target=self.bound.target,
-            prediction=self._prediction(),
+            prediction=named(self.model, self.responses.answers_to(whole_image[None])[0]),
             full_score=float(full),
             blank_score=float(blank),
         )
@@ -206,11 +196,6 @@ class Case:
             [(np.flatnonzero(other.mask).tolist(), float(kept), float(removed)) for other, kept, removed in others]
         )
 
-    def _prediction(self) -> str | None:
-        """The model's own answer on the whole canvas, once that has been scored."""
-        (answer,) = self.responses.answers_to(np.ones((1, self.partition.n), dtype=bool))
-        return named(self.model, answer)
-
     def provenance(self, recipe: Recipe, seed: int) -> dict[str, Any]:
         """Everything needed to get a result again."""
         return {
@@ -234,10 +219,7 @@ class Case:
 
 def prefixes(order: Sequence[int]) -> Bools:
     """The first 1 ... n regions of an ordering as kept sets, (n, n)."""
-    rows = np.zeros((len(order), len(order)), dtype=bool)
-    for t, region in enumerate(order):
-        rows[t:, region] = True
-    return rows
+    return np.arange(len(order))[:, None] >= np.argsort(order)
 
 
 def versions() -> dict[str, str]:

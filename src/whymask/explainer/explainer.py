@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack, cast, get_args
 import numpy as np
 
 from whymask.errors import WhymaskError, unknown, whole
-from whymask.explainer.case import Case, batching, bind
+from whymask.explainer.case import Case, Listener, batching, bind
 from whymask.explainer.repairing import attempt
 from whymask.explainer.together import search_together
 from whymask.images.imaging import ImageSource, Resize
@@ -29,13 +29,13 @@ from whymask.models.registry import load
 from whymask.results.mask import EvidenceMask
 from whymask.results.ordering import Ordering
 from whymask.results.repair import Repair
-from whymask.search.driver import Progress
 
 MODEL = "efficientnet-lite0"  # the default: the only photo model whose weights are a pip package
 
-Report: TypeAlias = bool | Callable[[Progress], None] | None
+Report: TypeAlias = bool | Listener
 """None or False: no progress; True: a bar on stderr; or a function that is called with a Progress after each batch."""
 
+KEYWORD = inspect.Parameter.KEYWORD_ONLY
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -132,12 +132,9 @@ def accepts_settings(**defaults: Any) -> Callable[[F], F]:
         own = inspect.signature(function)
         settings = [
             inspect.Parameter(
-                setting.name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=defaults.get(setting.name, setting.default),
-                annotation=setting.type,
+                field.name, KEYWORD, default=defaults.get(field.name, field.default), annotation=field.type
             )
-            for setting in fields(Settings)
+            for field in fields(Settings)
         ]
         shown = own.replace(parameters=[*list(own.parameters.values())[:-1], *settings])
 
@@ -266,9 +263,7 @@ class Explainer:
         return case.replay(ordering.order)
 
     @contextmanager
-    def _reporting(
-        self, progress: Report, case: Case, searches: int = 1
-    ) -> Iterator[Callable[[Progress], None] | None]:
+    def _reporting(self, progress: Report, case: Case, searches: int = 1) -> Iterator[Listener]:
         """The function that searches of a case report to."""
         if not isinstance(progress, bool):
             yield progress

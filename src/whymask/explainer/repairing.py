@@ -1,31 +1,21 @@
 """repair: find the evidence for the answer that should have been given, keep only that, and ask again."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-
 import numpy as np
 
 from whymask.arrays import Bools
 from whymask.errors import WhymaskError
 from whymask.explainer.answers import begins, in_words
-from whymask.explainer.case import Case, prefixes
+from whymask.explainer.case import Case, Listener, prefixes
 from whymask.methods import Recipe
 from whymask.metrics.repair import RepairOutcome, correction_region
 from whymask.results.mask import EvidenceMask
 from whymask.results.ordering import Ordering
 from whymask.results.repair import Repair
-from whymask.search.driver import Progress
 from whymask.search.objective import Ledger
 
 
 def attempt(
-    case: Case,
-    recipe: Recipe,
-    seed: int = 0,
-    *,
-    budget: int | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    case: Case, recipe: Recipe, seed: int = 0, *, budget: int | None = None, progress: Listener = None
 ) -> Repair:
     """Repair the answer to a case whose target is the wanted one; an answer that is right already is an error."""
     wanted = case.bound.target.label
@@ -65,45 +55,28 @@ def outcome(case: Case, rows: Bools) -> RepairOutcome:
 
 def judge(case: Case, found: EvidenceMask | Ordering) -> Repair:
     """What becomes of the answer when only what was found for the wanted one is kept."""
-    order: tuple[int, ...] = ()
-    seen: tuple[float, ...] = ()
-    right: tuple[bool, ...] = ()
     ((given, _),) = replies(case, np.ones((1, case.partition.n), dtype=bool))
     given_score, sent = _given_score(case)
+    own = vars(found)
     if isinstance(found, EvidenceMask):
-        mask = found
         ((answer, repaired),) = replies(case, found.chosen[None])
     else:
         rows = prefixes(found.order)
         (scores,), fresh = case.ask(rows)
         said = replies(case, rows)
-        order, seen, right = found.order, tuple(scores.tolist()), tuple(ok for _, ok in said)
+        right = tuple(ok for _, ok in said)
         best = right.index(True) if any(right) else int(scores.argmax())
         ((removed,),), more = case.ask(~rows[best : best + 1])
         sent += fresh + more
         answer, repaired = said[best]
-        mask = EvidenceMask(
-            found.image,
-            found.ledger,
-            found.provenance,
-            found.complete,
-            regions=order[: best + 1],
-            ordered=True,
-            score=float(scores[best]),
-            removed_score=float(removed),
-        )
-    ledger = Ledger(dict(mask.ledger.entries))
+        own = {name: own[name] for name in ("image", "provenance", "complete")}
+        own |= {"order": found.order, "scores": tuple(scores.tolist()), "right": right}
+        own |= {"regions": found.order[: best + 1], "ordered": True}
+        own |= {"score": float(scores[best]), "removed_score": float(removed)}
+    ledger = Ledger(dict(found.ledger.entries))
     ledger.add("probe", "suff", sent, sent)
-    return Repair(
-        **vars(mask) | {"ledger": ledger},
-        given=given,
-        given_score=given_score,
-        answer=answer,
-        repaired=repaired,
-        order=order,
-        scores=seen,
-        right=right,
-    )
+    own = own | {"ledger": ledger}
+    return Repair(**own, given=given, given_score=given_score, answer=answer, repaired=repaired)
 
 
 def _given_score(case: Case) -> tuple[float, int]:

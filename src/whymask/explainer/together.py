@@ -1,17 +1,15 @@
 """Several cases of one model searched together: each one's result and its share of the time."""
 
-from __future__ import annotations
-
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from whymask.arrays import Floats
-from whymask.explainer.case import Case, Responder
+from whymask.explainer.case import Case, Listener, Responder
 from whymask.methods import Recipe
 from whymask.models.batching import Batching
-from whymask.search.driver import Piece, Progress, Search, SearchResult, drive
+from whymask.search.driver import Piece, Search, SearchResult, drive
 
 
 def search_together(
@@ -22,7 +20,7 @@ def search_together(
     *,
     budget: int | None = None,
     in_flight: int | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Listener = None,
 ) -> Iterator[tuple[int, SearchResult, float]]:
     """Yield (number of the case, what was found, seconds) as searches end; `found.about` is the case.
 

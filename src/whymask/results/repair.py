@@ -17,6 +17,9 @@ from whymask.utils.archive import require
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+PLAIN = ("given", "given_score", "answer", "repaired")
+LISTS = ("order", "scores", "right")
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Repair(EvidenceMask):
@@ -69,20 +72,12 @@ class Repair(EvidenceMask):
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON, without the pixels."""
-        return super().as_dict() | {
-            "given": self.given,
-            "given_score": self.given_score,
-            "answer": self.answer,
-            "repaired": self.repaired,
-            "order": list(self.order),
-            "scores": list(self.scores),
-            "right": list(self.right),
-            "removed": self.removed,
-        }
+        lists = {name: list(getattr(self, name)) for name in LISTS}
+        return super().as_dict() | {name: getattr(self, name) for name in PLAIN} | lists | {"removed": self.removed}
 
     @classmethod
     def _check(cls, header: Header, n: int) -> list[Any]:
-        order, scores, right = (header[name] for name in ("order", "scores", "right"))
+        order, scores, right = (header[name] for name in LISTS)
         require(are_regions(order, n) and len(order) in (0, n), "its order does not name every region once")
         require(len(scores) == len(right) == len(order), "its scores have another length than its order")
         flags = [header["repaired"], *right]
@@ -92,9 +87,8 @@ class Repair(EvidenceMask):
 
     @classmethod
     def _fields(cls, header: Header, arrays: Arrays) -> dict[str, Any]:
-        own: dict[str, Any] = {name: header[name] for name in ("given", "given_score", "answer", "repaired")}
-        own |= {name: tuple(header[name]) for name in ("order", "scores", "right")}
-        return super()._fields(header, arrays) | own
+        lists = {name: tuple(header[name]) for name in LISTS}
+        return super()._fields(header, arrays) | {name: header[name] for name in PLAIN} | lists
 
     @property
     def remarks(self) -> list[str]:

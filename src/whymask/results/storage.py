@@ -1,7 +1,5 @@
 """Explanations as files: one .npz of arrays and JSON, without pickle."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from os import PathLike
@@ -75,15 +73,8 @@ def check(header: Header, arrays: Arrays, own: Callable[[Header, int], list[Any]
     """Raise a `DamagedError` unless the parts of a result fit together; `own` checks its kind and returns scores."""
     n = _check_arrays(arrays)
     _check_texts(header)
-    box, target, values = header["box"], header["target"], header["label_values"]
-    fits = len(box) == 4 and all(is_number(side, 0, 1) for side in box) and box[0] < box[2] and box[1] < box[3]
-    require(fits, "its box does not lie on the photo")
-    require(set(target) == {"index", "label"} and type(target["index"]) is int, "its target has no index")
-    require(
-        values is None or (len(values) == n and all(type(v) is int for v in values)),
-        "its region names do not fit its regions",
-    )
-    for text in (target["label"], header["provenance"]["method"], header["provenance"]["regions"]):
+    _check_image(header, n)
+    for text in (header["target"]["label"], header["provenance"]["method"], header["provenance"]["regions"]):
         require(isinstance(text, str), "a text is missing")
     for text in (header["prediction"], *(header["provenance"].get(name) for name in ("question", "model"))):
         require(text is None or isinstance(text, str), "a text is missing")
@@ -95,6 +86,16 @@ def check(header: Header, arrays: Arrays, own: Callable[[Header, int], list[Any]
             require(counted, "its numbers of forwards are not counts")
     scores = [header["full_score"], header["blank_score"], *own(header, n)]
     require(all(is_number(score, -ROUNDING, 1 + ROUNDING) for score in scores), "a score does not lie in [0, 1]")
+
+
+def _check_image(header: Header, n: int) -> None:
+    """What a header says of the image: its box, its answer and the names of its regions."""
+    box, target, values = header["box"], header["target"], header["label_values"]
+    fits = len(box) == 4 and all(is_number(side, 0, 1) for side in box) and box[0] < box[2] and box[1] < box[3]
+    require(fits, "its box does not lie on the photo")
+    require(set(target) == {"index", "label"} and type(target["index"]) is int, "its target has no index")
+    named = values is None or (len(values) == n and all(type(value) is int for value in values))
+    require(named, "its region names do not fit its regions")
 
 
 def _check_arrays(arrays: Arrays) -> int:
@@ -123,9 +124,7 @@ def _check_texts(value: Any) -> None:
     if isinstance(value, str):
         require(len(value) <= TEXT, f"a text is longer than {TEXT} characters")
     elif isinstance(value, Mapping):
-        for name, entry in value.items():
-            _check_texts(name)
-            _check_texts(entry)
+        _check_texts([*value, *value.values()])
     elif isinstance(value, list):
         for entry in value:
             _check_texts(entry)

@@ -1,7 +1,5 @@
 """The web view: explain images in a browser, on this machine."""
 
-from __future__ import annotations
-
 import secrets
 import socket
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The routes of the web view."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Collection, Mapping
 from io import BytesIO
@@ -48,12 +46,9 @@ def create_app(
     patience: float = 20.0,
     body_seconds: float = 30.0,
 ) -> FastAPI:
-    """The web view as an ASGI application.
+    """The web view as an ASGI application; models, folder and abilities (by default all) are those of `serve`.
 
     Args:
-        models: what a client may choose from; each is loaded when it is first asked for.
-        folder: where results are kept.
-        abilities: by model, what it can besides being run forward; by default everything.
         hosts: the host names under which browsers may reach it.
         token: what every request must bring, where not everybody may use it.
         waiting: jobs that may wait; another one is answered 503.

@@ -1,7 +1,5 @@
 """The server around the application: who gives way in a crowd of connections, and how it ends."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 
@@ -41,11 +39,9 @@ class Server(uvicorn.Server):
     """Runs the application of `create_app`."""
 
     def __init__(self, app: FastAPI, log_level: str = "warning") -> None:
-        super().__init__(
-            uvicorn.Config(
-                app, http=Connection, log_level=log_level, timeout_graceful_shutdown=1, limit_concurrency=MOST
-            )
-        )
+        config = uvicorn.Config(app, http=Connection, log_level=log_level, limit_concurrency=MOST)
+        config.timeout_graceful_shutdown = 1
+        super().__init__(config)
         self.jobs = app.state.jobs
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

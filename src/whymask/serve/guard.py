@@ -1,10 +1,8 @@
 """What every request passes: who may ask, and the headers that every answer has."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Collection
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import cookie_parser
@@ -47,8 +45,7 @@ class Guard:
     """
 
     def __init__(self, app: ASGIApp, hosts: Collection[str], token: str | None = None) -> None:
-        self.app, self.hosts = app, {host.lower() for host in hosts}
-        self.token = token
+        self.app, self.hosts, self.token = app, {host.lower() for host in hosts}, token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, with the headers every answer has."""
@@ -77,12 +74,12 @@ class Guard:
     def check(self, method: str, headers: Headers) -> None:
         """Refuse what does not come from this server's own page or from a program on the user's behalf."""
         host = headers.get("host", "")
-        if hostname(f"//{host}") not in self.hosts:
+        if parsed(f"//{host}").hostname not in self.hosts:
             raise RequestError(421, "this server is not known under that host name; start it with --allow-host.")
         if method in ("GET", "HEAD"):
             return
         site, origin = headers.get("sec-fetch-site"), headers.get("origin")
-        if site not in (None, "same-origin") or (origin is not None and netloc(origin) != host):
+        if site not in (None, "same-origin") or (origin is not None and parsed(origin).netloc != host):
             raise RequestError(403, "only this server's own page may ask for that.")
 
     def enter(self, scope: Scope, headers: Headers) -> Response | None:
@@ -106,17 +103,9 @@ class Guard:
         return secrets.compare_digest(given.encode(), (self.token or "").encode())
 
 
-def netloc(url: str) -> str | None:
-    """Host and port of a URL, None where it is malformed."""
+def parsed(url: str) -> SplitResult:
+    """The parts of a URL; all of them are empty where it is malformed."""
     try:
-        return urlsplit(url).netloc
+        return urlsplit(url)
     except ValueError:
-        return None
-
-
-def hostname(url: str) -> str | None:
-    """The host name in a URL, None where there is none or it is malformed."""
-    try:
-        return urlsplit(url).hostname
-    except ValueError:
-        return None
+        return urlsplit("")

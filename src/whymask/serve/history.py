@@ -1,7 +1,5 @@
 """Past results: one private file each in a folder, under ids that only the server makes."""
 
-from __future__ import annotations
-
 import logging
 import os
 import re
@@ -45,10 +43,7 @@ class History:
     def load(self, name: str) -> EvidenceMask | Ordering | None:
         """The result of an id, where there is one."""
         path = self.path(name)
-        if path is None:
-            return None
-        result: EvidenceMask | Ordering = Explanation.load(path)
-        return result
+        return None if path is None else Explanation.load(path)
 
     def read(self, name: str) -> bytes | None:
         """The file of an id, where there is one."""

@@ -1,7 +1,5 @@
 """Jobs: a bounded queue, one worker that uses the model, and what is known of each job while it runs."""
 
-from __future__ import annotations
-
 import logging
 import math
 import secrets
@@ -72,12 +70,7 @@ class Jobs:
     """The queue and its worker."""
 
     def __init__(
-        self,
-        models: Mapping[str, Callable[[], Model]],
-        history: History,
-        *,
-        waiting: int = 8,
-        patience: float = 20.0,
+        self, models: Mapping[str, Callable[[], Model]], history: History, *, waiting: int = 8, patience: float = 20.0
     ) -> None:
         self.models, self.history = models, history
         self.waiting, self.patience = waiting, patience

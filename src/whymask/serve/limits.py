@@ -1,7 +1,5 @@
 """Limits on what requests use: how much may be sent, how slowly, and how much work goes on at a time."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The JSON document that the viewer in the browser shows: one or more explanations with their pixels."""
 
-from __future__ import annotations
-
 import hashlib
 from base64 import b64encode
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """A report: one self-contained HTML file with the same viewer as the served page."""
 
-from __future__ import annotations
-
 import json
 from base64 import b64encode
 from collections.abc import Sequence
