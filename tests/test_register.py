@@ -33,7 +33,9 @@ def test_a_search():
     found = whymask.explain(lit(3), quadrants(), method="singles+swap", k=4, regions="grid:4x4")
     assert set(found.regions) == {10, 11, 14, 15}
     with pytest.raises(WhymaskError, match="already a search called 'trace'"):
-        whymask.register(whymask.stage("mask", "another", cost=lambda n, values: 0, name="trace")(lambda problem: None))
+        whymask.register(
+            whymask.stage("mask", "another", cost=lambda n, values: 0, name="trace")(lambda problem: (yield))
+        )
 
 
 def test_a_model_family():

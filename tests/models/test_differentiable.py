@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import torch
 
+import whymask
 from whymask import WhymaskError
 from whymask.explainer.case import Case
 from whymask.images.imaging import CentreCrop
@@ -134,3 +135,21 @@ def test_what_rounding_allows():
             assert torch.finfo(dtype).eps * size < rounding(torch.zeros(1, dtype=dtype), size)
         assert rounding(torch.zeros(1, dtype=dtype), 5.0) < 0.4
     assert rounding(torch.zeros(1), 20.0) < 1e-3
+
+
+def test_a_module_that_is_random_is_no_disagreement():
+    """Dropout that stays on during evaluation: two forwards differ, whichever way they go."""
+
+    class Uncertain(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.head = torch.nn.Linear(3 * 16, 4)
+
+        def forward(self, x):
+            pooled = torch.nn.functional.adaptive_avg_pool2d(x, 4).flatten(1)
+            return 5 * self.head(torch.nn.functional.dropout(pooled, 0.5, training=True))
+
+    torch.manual_seed(0)
+    model = whymask.wrap(Uncertain(), size=16)
+    image = np.random.default_rng(0).integers(0, 256, (16, 16, 3), dtype=np.uint8)
+    assert len(whymask.explain(image, model, method="gradient", regions="grid:2x2").order) == 4

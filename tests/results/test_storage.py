@@ -8,6 +8,7 @@ import pytest
 
 from whymask import EvidenceMask, Ordering, Repair
 from whymask.results.base import Explanation
+from whymask.results.storage import SCHEMA
 
 SAVED = Path(__file__).parent / "saved-0.1"
 FILES = {
@@ -37,7 +38,7 @@ def test_old_files_keep_their_contents(name, tmp_path):
             np.testing.assert_array_equal(loaded.map, arrays["map"])
     if "seed_regions" in header:
         header["initial_mask"] = header.pop("seed_regions")
-    assert json.loads(json.dumps(loaded.as_dict())) == header
+    assert json.loads(json.dumps(loaded.as_dict())) == header | {"schema": SCHEMA}
     assert Explanation.load(loaded.save(tmp_path / name)).as_dict() == loaded.as_dict()
 
 

@@ -39,7 +39,7 @@ KEYWORD = inspect.Parameter.KEYWORD_ONLY
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Settings:
     """How to explain: everything but the image, the model and the answer. Checked before a model is loaded.
 
@@ -86,11 +86,17 @@ class Settings:
     @cached_property
     def recipe(self) -> Recipe:
         """The method with its parameters."""
+        if not isinstance(self.method, str | Recipe):
+            raise WhymaskError(f"a method is named, such as {METHOD!r}, not {self.method!r}.")
+        if not isinstance(self.params, Mapping | None):
+            raise WhymaskError(f"params maps names of parameters to values, not {self.params!r}.")
         recipe = Recipe(self.method) if isinstance(self.method, str) else self.method
         params = {**recipe.params, **(self.params or {})}
         if isinstance(self.k, str) and self.k.lower() == "auto":
             if recipe.name not in (METHOD, "smallest") or self.alternatives:
-                raise WhymaskError("k='auto' is a method of its own, 'smallest': leave method and alternatives out.")
+                raise WhymaskError(
+                    f"k='auto' is another method: pass method='smallest', not {recipe.name!r}, without alternatives."
+                )
             return Recipe("smallest", params)
         if isinstance(self.k, str):
             raise WhymaskError(f"k is a number of regions or 'auto', not {self.k!r}.")
@@ -146,7 +152,8 @@ def accepts_settings(**defaults: Any) -> Callable[[F], F]:
             return function(*args, **{**defaults, **named})
 
         call.__signature__ = shown  # type: ignore[attr-defined]
-        call.__doc__ = "\n".join([inspect.getdoc(function) or "", (inspect.getdoc(Settings) or "").split("Args:\n")[1]])
+        about = (inspect.getdoc(Settings) or "").partition("Args:\n")[2]  # nothing where Python runs with -OO
+        call.__doc__ = "\n".join([inspect.getdoc(function) or "", about])
         return cast(F, call)
 
     return decorate
@@ -165,6 +172,10 @@ class Explainer:
             model: a model, or the id of one (see `whymask models`).
             settings: where to start from; each of them can also be given by name.
         """
+        if not isinstance(settings, Settings | None):
+            raise WhymaskError(f"settings are an object of the class Settings, not {settings!r}.")
+        if not isinstance(model, str) and not hasattr(model, "bind"):
+            raise WhymaskError(f"{model!r:.200} is no model; whymask.wrap makes one of a module, pipeline or function.")
         self.settings = replace(settings or Settings(), **changes)
         self._model = model
 
@@ -266,6 +277,8 @@ class Explainer:
     def _reporting(self, progress: Report, case: Case, searches: int = 1) -> Iterator[Listener]:
         """The function that searches of a case report to."""
         if not isinstance(progress, bool):
+            if not (progress is None or callable(progress)):
+                raise WhymaskError(f"progress is True, False or a function, not {progress!r}.")
             yield progress
             return
         from tqdm import tqdm

@@ -1,5 +1,7 @@
 """The registry of searches: those of the package, the baselines, and those that others register."""
 
+from collections.abc import Iterable
+
 from whymask.search.blank import blank
 from whymask.search.copair import copair
 from whymask.search.discs import discs
@@ -33,12 +35,11 @@ class Stages(Registry[AnyStage]):
         self._load()  # a baseline may have this name
         return super().add(thing)
 
-    def _load(self) -> None:
-        if not self._complete:
-            from whymask.methods.baselines import BASELINES
+    def more(self) -> Iterable[AnyStage]:
+        """The baselines."""
+        from whymask.methods.baselines import BASELINES
 
-            self._things |= {baseline.name: baseline for baseline in BASELINES}
-        super()._load()
+        return BASELINES
 
 
 STAGES = Stages()

@@ -53,10 +53,16 @@ class Family:
     whole id, a group "file" must be the path of a file."""
     model_type: str | None = None  # checkpoints of transformers of this type are of this family, whatever their name
 
+    def __post_init__(self) -> None:
+        try:
+            re.compile(self.ids or "")
+        except re.error as error:
+            raise WhymaskError(f"the ids of {self.name} are no regular expression: {error}.") from None
+
     @property
     def installed(self) -> bool:
         """Whether the packages it needs are here (they are not imported)."""
-        return all(find_spec(package) is not None for package in self.needs)
+        return all(find_spec(package.partition(".")[0]) is not None for package in self.needs)
 
     @property
     def install(self) -> str:

@@ -12,7 +12,7 @@ from whymask.errors import WhymaskError
 from whymask.utils.archive import ERRORS, DamagedError, read_arrays, require
 from whymask.utils.files import atomic
 
-SCHEMA = 1
+SCHEMA = 2  # 1 called an ordering's initial mask seed_regions
 PHOTO = 2048  # pixels of a photo's longer side; `viewable` makes them smaller
 PIXELS = 2**24  # of a model's input
 RUNS = 2**21  # runs of equal labels, row by row: the label map is sent to the viewer as these
@@ -58,7 +58,7 @@ def read(path: str | PathLike[str], build: Build[T]) -> T:
         require(text.dtype.kind == "U" and text.ndim == 0, "its header is not text")
         header = json.loads(str(text))
         schema = header["schema"]
-        if schema == SCHEMA:
+        if schema in (1, SCHEMA):
             return build(header, arrays)
     except FileNotFoundError:
         raise WhymaskError(f"there is no file {path}.") from None
@@ -66,7 +66,7 @@ def read(path: str | PathLike[str], build: Build[T]) -> T:
         raise WhymaskError(f"{path} is not a saved explanation: {error}.") from None
     except ERRORS:
         raise WhymaskError(f"{path} is not a saved explanation.") from None
-    raise WhymaskError(f"{path} has schema {str(schema)[:20]}; this version reads schema {SCHEMA}.")
+    raise WhymaskError(f"{path} has schema {str(schema)[:20]}; this version reads schemas 1 to {SCHEMA}.")
 
 
 def check(header: Header, arrays: Arrays, own: Callable[[Header, int], list[Any]]) -> None:

@@ -66,6 +66,8 @@ class Stage(Generic[P, G]):
             raise WhymaskError(f"the name of a stage is lower-case words joined by '-', not {self.name!r}.")
         if self.kind not in KINDS:
             raise unknown("kind of stage", self.kind, KINDS)
+        if not inspect.isgeneratorfunction(self.function):
+            raise WhymaskError(f"{self.name} is not a generator: a search yields what is to be scored.")
         for name, default in self.parameters.items():
             if default is inspect.Parameter.empty:
                 raise WhymaskError(f"the parameter {name} of {self.name} has no default.")
