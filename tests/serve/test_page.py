@@ -184,7 +184,7 @@ def test_only_what_a_model_can_run_is_offered(page):
 
 
 def test_who_looks_elsewhere_during_a_run_is_left_there(page, server, slow):
-    slow.seconds = 0.02
+    slow.seconds = 0.05
     ask(page, photo(seed=1), method="greedy")
     under_way(page, 272)
     job = page.url.partition("#")[2]

@@ -151,7 +151,8 @@ def load(name: str, /, **options: Any) -> Model:
         try:
             loader = cast(Callable[..., Model], getattr(import_module(module), function))
         except (ImportError, AttributeError) as error:
-            raise WhymaskError(f"the loader of {family.name} cannot be imported: {error}.") from error
+            hint = "" if family.installed else f"; {family.install}"
+            raise WhymaskError(f"the loader of {family.name} cannot be imported: {error}{hint}.") from error
     check_options(loader, options, public(name), given=1)
     return loader(argument, **options)
 
