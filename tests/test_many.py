@@ -31,25 +31,30 @@ def test_equals_one_by_one(in_flight, method):
             assert many[number].order == alone.order
 
 
-def test_each_result_has_its_share_of_the_time():
-    class Slow:
-        def __call__(self, images):
-            time.sleep(0.002 * len(images))
-            return images.mean(axis=(1, 2, 3)) / 255
+def test_each_result_has_its_share_of_the_time(monkeypatch):
+    """By a clock on which an image of the model takes one second, and all else ten that belong to no search."""
+    now = 0.0
+
+    def spend(seconds):
+        nonlocal now
+        now += seconds
+
+    def model(images):
+        spend(len(images))
+        return images.mean(axis=(1, 2, 3)) / 255
 
     def images():
         for q in range(3):
-            time.sleep(0.2)  # not the searches' time
+            spend(10)
             yield lit(q)
 
-    model = whymask.wrap(Slow(), size=32)
-    start = time.perf_counter()
-    shares = []
-    for _, result in whymask.explain_many(images(), model, in_flight=2, regions="grid:4x4", method="greedy"):
-        time.sleep(0.2)
-        shares.append(result.provenance["seconds"])
-    assert min(shares) >= 0.002 * 256  # each asks for 256 images
-    assert sum(shares) < time.perf_counter() - start - 6 * 0.2
+    monkeypatch.setattr(time, "perf_counter", lambda: now)
+    explained = whymask.explain_many(
+        images(), whymask.wrap(model, size=32), in_flight=2, regions="grid:4x4", method="greedy"
+    )
+    for _, result in explained:
+        spend(10)
+        assert result.provenance["seconds"] == pytest.approx(result.ledger.mec)
 
 
 def test_images_are_drawn_as_needed():

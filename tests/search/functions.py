@@ -98,3 +98,11 @@ def complete(search, respond):
 
 def problem(n, seed=0, **known):
     return Problem(n, seed, **known)
+
+
+def spot(n=64, seed=0):
+    """Evidence in one place and a few odd weights: a sigmoid of weights that fall off around a centre."""
+    rng = np.random.default_rng(seed)
+    centroids = grid_centroids(8, 8)[:n]
+    weights = 2 * np.exp(-((centroids - rng.random(2)) ** 2).sum(axis=1) / 0.03) + rng.normal(0, 0.3, n)
+    return (lambda rows: sigmoid(rows @ weights - 6)), weights, centroids

@@ -1,4 +1,4 @@
-"""The searches beyond the paper's: discs, swap, greedy-k, lean, smallest, others."""
+"""discs, swap and greedy-k, and the sets that the searches beyond the paper's ask for."""
 
 import hashlib
 
@@ -15,7 +15,7 @@ from whymask.search.stage import stage
 from whymask.search.surrogate import Surrogate
 from whymask.search.swap import exchanged, single_exchanges
 
-from search.functions import grid_centroids, masks_of_size, modular, sigmoid, tangled
+from search.functions import grid_centroids, masks_of_size, modular, spot, tangled
 
 GRID = grid_centroids(4, 4)
 GOLDEN = [  # all sets asked for on four spots, in order
@@ -25,14 +25,6 @@ GOLDEN = [  # all sets asked for on four spots, in order
     ("smallest", {}, "f021ca7eab8c6e3c"),
     ("lean", {}, "a16d8866bbc337d5"),
 ]
-
-
-def spot(n=64, seed=0):
-    """Evidence in one place and a few odd weights: a sigmoid of weights that fall off around a centre."""
-    rng = np.random.default_rng(seed)
-    centroids = grid_centroids(8, 8)[:n]
-    weights = 2 * np.exp(-((centroids - rng.random(2)) ** 2).sum(axis=1) / 0.03) + rng.normal(0, 0.3, n)
-    return (lambda rows: sigmoid(rows @ weights - 6)), weights, centroids
 
 
 def test_the_archive_holds_every_image_once():
@@ -241,152 +233,6 @@ def test_greedy_k_is_the_prefix_of_greedy():
     assert run("greedy-k", respond, 12, params={"k": 4, "candidates": 3}).ledger.nominal == 12
 
 
-def test_lean_is_greedy_while_nothing_is_settled():
-    respond, _ = modular(14, seed=2)  # neither side ever settles before its end
-    greedy = run("greedy", respond, 14)
-    for between in (0, 3):
-        found = run("lean", respond, 14, params={"settled": 0.0, "between": between})
-        assert found.order.tolist() == greedy.order.tolist()
-        looks = [left if step % (between + 1) == 0 else max(1, round(0.25 * left))
-                 for step, left in enumerate(range(14, 0, -1))]  # fmt: skip
-        # Both sides of every look; before it of what is placed, and once of the whole image.
-        assert found.ledger.nominal == 2 * sum(looks) + 2 * 14 + 2
-        assert (found.ledger.mec < 0.7 * greedy.ledger.mec) == (between == 3)
-
-
-@pytest.mark.parametrize("speak", [1, 2])
-def test_lean_places_several_only_where_both_sides_are_settled(speak):
-    """One of the first `speak` regions is enough, so all of them must be gone before the rest scores nothing."""
-    found = run("lean", lambda rows: rows[:, :speak].any(axis=1).astype(float), 20)
-    assert sorted(found.order[:speak]) == list(range(speak))
-    # The whole image; then, each after a look at what is placed: until the rest is gone one region by both sides (and
-    # all of them are looked at anew once the first region is there), afterwards a share by sufficiency.
-    expected, left = 2 + sum(2 + 2 * (20 - i) for i in range(speak)), 20 - speak
-    while left:
-        expected, left = expected + 2 + left, left - max(1, round(0.15 * left))
-    assert found.ledger.nominal == expected
-
-
-@pytest.mark.parametrize(
-    ("kept", "rest", "params"),
-    [
-        (0.95, 0.02, {}),
-        (0.949, 0.02, {}),
-        (0.95, 0.021, {}),
-        (1.0, 0.0, {"reached": 1.0, "settled": 0.0}),
-        (0.99, 0.0, {"reached": 1.0, "settled": 0.0}),
-        (0.75, 0.5, {"reached": 0.75, "settled": 0.5}),
-    ],
-)
-def test_lean_sides_are_settled_at_a_share_of_the_whole(kept, rest, params):
-    """With region 0 the image scores `kept`, without it `rest`, the whole 1; the shares themselves are enough."""
-    respond = lambda rows: np.where(rows.all(axis=1), 1.0, np.where(rows[:, 0], kept, rest))  # noqa: E731
-    found = run("lean", respond, 20, params=params)
-    full = kept >= params.get("reached", 0.95)
-    gone = rest <= params.get("settled", 0.02)
-    # The whole image; a look by both sides that places region 0; then all looks have the same two answers.
-    expected, left, looks = 2 + 2 + 2 * 20, 19, 0
-    while left:
-        looked = left if (gone and full) or looks % 4 == 0 else max(1, round(0.25 * left))
-        expected += 2 + (1 if gone else 2) * looked
-        left, looks = left - (max(1, round(0.15 * left)) if gone and full else 1), looks + 1
-    assert found.order[0] == 0
-    assert found.ledger.nominal == expected
-
-
-def test_lean_sees_an_answer_that_comes_back():
-    """Without 0 and 1, region 9 speaks for the answer: only who looks at the rest again removes it next."""
-
-    def respond(rows):
-        there, more, hidden = rows[:, 0], rows[:, 1], rows[:, 9]
-        return 0.9 * there + 0.05 * (there & more) + 0.6 * (~there & ~more & hidden)
-
-    assert run("lean", respond, 12).order[:3].tolist() == [0, 1, 9]
-
-
-def test_lean_asks_less_where_a_side_is_settled():
-    respond, _, centroids = spot(seed=1)
-    lean, greedy = (run(name, respond, 64, centroids=centroids) for name in ("lean", "greedy"))
-    assert lean.ledger.mec < 0.6 * greedy.ledger.mec
-    assert sorted(lean.order) == list(range(64))
-
-    def insertion(order):
-        return respond(np.tril(np.ones((64, 64), dtype=bool))[:, np.argsort(order)]).mean()
-
-    assert insertion(lean.order) > insertion(greedy.order) - 0.01
-    single = run("lean", respond, 64, centroids=centroids, params={"at_once": 0.0})
-    assert lean.ledger.mec < single.ledger.mec < greedy.ledger.mec
-
-
-def test_lean_starts_from_the_kept_prefix():
-    respond, _, centroids = spot(seed=2)
-    found = run("discs+swap+lean", respond, 64, centroids=centroids)
-    assert tuple(found.order[: found.selection.kept].tolist()) == found.selection.prefix
-
-
-def test_smallest_needs_no_k():
-    needed = np.zeros(16, dtype=bool)
-    needed[[5, 6, 9]] = True
-    respond = lambda rows: 0.05 + 0.9 * (rows[:, needed].sum(axis=1) / 3) ** 2  # noqa: E731
-    found = run("smallest", respond, 16, centroids=GRID)
-    assert np.flatnonzero(found.mask).tolist() == [5, 6, 9]
-    assert found.selection.goal == pytest.approx(0.9 * 0.95)
-    assert found.frontier[3] == pytest.approx(0.95)
-    assert found.frontier[2] == pytest.approx(0.05 + 0.9 * 4 / 9)
-
-
-def test_smallest_says_when_nothing_is_enough():
-    respond = lambda rows: rows.mean(axis=1) ** 2  # noqa: E731 - every region is needed
-    found = run("smallest", respond, 16, centroids=GRID, params={"k_max": 6, "tries": 20})
-    assert found.mask.sum() == 6
-    assert found.score < found.selection.goal
-    reached = run("smallest", respond, 16, centroids=GRID, params={"enough": 0.1, "tries": 20})
-    assert reached.mask.sum() == 6  # (6 / 16) ** 2 = 0.14, (5 / 16) ** 2 = 0.098
-    assert reached.score >= 0.1
-
-
-@pytest.mark.parametrize("budget", [None, 200, 300, 400])
-def test_smallest_returns_the_best_mask_where_none_is_enough(budget):
-    """Eight regions score most; more of them less and less, but for the whole image."""
-    respond = lambda rows: np.where(rows.all(axis=1), 1.0, 0.5 - 0.02 * np.abs(rows.sum(axis=1) - 8))  # noqa: E731
-    found = run("smallest", respond, 16, centroids=GRID, budget=budget, params={"k_max": 15})
-    assert found.score == 0.5
-    assert found.mask.sum() == 8
-    assert max(found.frontier) > 8  # larger ones were tried
-
-
-def test_others_start_from_the_best_disc_that_is_different():
-    """The first mask's search may have looked in one place only: here at a single mask, drawn at random."""
-    respond, _, centroids = spot(seed=5)
-    params = {"k": 4, "tries": 0, "other_tries": 0, "alternatives": 2, "overlap": 0.25}
-    found = run("random-k+swap+others", respond, 64, seed=2, centroids=centroids, params=params)
-    first = run("random-k", respond, 64, seed=2, params={"k": 4}).mask
-    every = compact_masks(Problem(64, 2, centroids), 4, 64)
-    taken = [first]
-    for _ in range(2):
-        different = every[[max((row & mask).sum() for mask in taken) <= 1 for row in every]]
-        taken.append(different[np.argmax(respond(different))])
-    masks = [found.selection.mask, *(other.mask for other in found.selection.others)]
-    assert {mask.tobytes() for mask in masks} == {mask.tobytes() for mask in taken}
-    assert found.ledger.nominal == 1 + len(every)  # the discs are asked for once
-
-
-def test_others_need_no_centres():
-    found = run("random-k+swap+others", tangled(16), 16, params={"k": 4, "tries": 40, "other_tries": 8})
-    assert len(found.selection.others) == 2
-    assert found.ledger.nominal == 1 + 40 + 2 * 8
-
-
-def test_others_share_few_regions():
-    spots = [[0, 1, 4, 5], [10, 11, 14, 15], [2, 3, 6, 7]]
-    respond = lambda rows: np.max([rows[:, spot].mean(axis=1) for spot in spots], axis=0)  # noqa: E731
-    found = run("discs+swap+others", respond, 16, centroids=GRID, params={"k": 4, "overlap": 0.25})
-    masks = [found.selection.mask, *(other.mask for other in found.selection.others)]
-    assert len(masks) == 3
-    assert all(respond(mask[None])[0] == 1 for mask in masks)
-    assert all((a & b).sum() <= 1 for i, a in enumerate(masks) for b in masks[:i])
-
-
 def test_stages_share_one_objective(stages):
     """What a mask was scored by is what its refinement compares with, whatever the defaults of the stages."""
     seen = []
@@ -400,21 +246,6 @@ def test_stages_share_one_objective(stages):
     run("mine+swap", tangled(16), 16)
     run("mine+swap", tangled(16), 16, params={"init_objective": "suff_necc"})
     assert seen == [SUFFICIENCY, SUFF_NECC]
-
-
-def test_the_best_of_several_masks_comes_first():
-    for seed in range(6):
-        params = {"k": 4, "tries": 8}
-        found = run("random-k+swap+others", tangled(16, seed), 16, seed=seed, centroids=GRID, params=params)
-        assert all(found.score >= other.score for other in found.selection.others)
-
-
-@pytest.mark.parametrize("budget", [0, 20, 33, 60])
-def test_smallest_keeps_its_goal_when_the_budget_ends_it(budget):
-    respond, _, centroids = spot(seed=3)
-    found = run("smallest", respond, 64, centroids=centroids, budget=budget)
-    assert found.mask.sum() <= 8
-    assert (found.selection.goal is None) == (budget == 0)
 
 
 def test_wrong_parameters_are_refused():
