@@ -9,14 +9,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-import numpy as np
-
 from whymask.bench.tables import read
 from whymask.data.sources import SOURCES, Place, Source
 from whymask.errors import WhymaskError
+from whymask.explainer.explainer import Settings
 from whymask.images.imaging import Resize
-from whymask.images.masking import fill_canvas
-from whymask.images.partition import check_regions
 from whymask.methods import Recipe
 from whymask.search.limits import Count, NonNegative
 from whymask.utils.redact import public, secrets_in
@@ -125,9 +122,8 @@ def config(table: Mapping[str, Any], name: str = "run") -> Config:
     given = {"models": _entries(table, "models", ModelSpec), "splits": _splits(table.get("splits"), sources)}
     others = {*given, *SOURCES, "methods"}
     made = read(Config, table, "the configuration", None, others, **given, methods=(), sources=sources)
-    check_regions(made.regions)
     for fill in (made.fill, *made.fills):
-        fill_canvas(fill, np.zeros((1, 1, 3), dtype=np.uint8))
+        Settings(regions=made.regions, fill=fill)  # raises an error where one of them is unknown
     return replace(made, methods=_entries(table, "methods", MethodSpec, seeds=made.seeds))
 
 

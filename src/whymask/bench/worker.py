@@ -11,8 +11,8 @@ from whymask.bench.work import Item, Planned, Queue, Work
 from whymask.data.manifest import Sample
 from whymask.data.objects import truth
 from whymask.errors import WhymaskError
-from whymask.explainer.case import Case, versions
-from whymask.explainer.explainer import sized
+from whymask.explainer.case import versions
+from whymask.explainer.explainer import Explainer
 from whymask.methods import Recipe
 from whymask.models import Model, load
 from whymask.utils.redact import public, redacted
@@ -49,6 +49,11 @@ class Worker:
         return self.load(self.spec)
 
     @cached_property
+    def explainer(self) -> Explainer:
+        """Binds images to the model as the configuration says."""
+        return Explainer(self.model, **self.config.case)
+
+    @cached_property
     def fingerprint(self) -> str:
         """The model's; reading all weights takes a while, and they do not change during a run."""
         return self.model.fingerprint
@@ -63,7 +68,8 @@ class Worker:
         samples: dict[str, list[Sample]] = {}
         for name, found in read.items():
             samples.update(config.sources[name].splits(found, self.model, config.place))
-        recipes = [(method, sized(method.recipe, self.model)) for method in config.methods]
+        settings = self.explainer.settings
+        recipes = [(one, Explainer(self.model, settings, method=one.recipe).recipe) for one in config.methods]
         rows = {
             split.name: [Planned(self._row(split, method, recipe), recipe, method.seeds) for method, recipe in recipes]
             for split in config.splits
@@ -84,8 +90,7 @@ class Worker:
         def subject(sample: Sample) -> Subject | Exception:
             if sample.id not in bound:
                 try:
-                    options = config.case | {"target": sample.target, "question": sample.question}
-                    made = Case.of(sample.image, self.model, **options)
+                    made = self.explainer.case(sample.image, target=sample.target, question=sample.question)
                     bound[sample.id] = Subject(made, None if sample.mask is None else truth(sample.mask, made))
                 except Exception as error:
                     bound[sample.id] = error

@@ -187,7 +187,9 @@ class Explainer:
     @cached_property
     def recipe(self) -> Recipe:
         """The method with its parameters, among them the model's usual mask size where none was given."""
-        return sized(self.settings.recipe, self.model)
+        recipe = self.settings.recipe
+        usual = {} if recipe.method.parameters.get("k") is None else {"k": self.model.default_k}  # asn's is its own
+        return Recipe(recipe.name, {**usual, **recipe.params})
 
     def case(self, image: ImageSource, *, target: int | str | None = None, question: str | None = None) -> Case:
         """The image on the model, divided into regions."""
@@ -286,12 +288,6 @@ class Explainer:
         expected = searches * min(self.recipe.estimate(case.partition.n), self.settings.budget or sys.maxsize)
         with tqdm(total=expected, unit="forward", leave=False, disable=not progress) as bar:
             yield lambda now: bar.update(len(now.responses.scores) - bar.n)  # searches of one case share its responses
-
-
-def sized(recipe: Recipe, model: Model) -> Recipe:
-    """The recipe with the model's usual mask size where it has none; asn's is its own."""
-    usual = {} if recipe.method.parameters.get("k") is None else {"k": model.default_k}
-    return Recipe(recipe.name, {**usual, **recipe.params})
 
 
 def _one_each(values: Iterable[Any] | None, name: str) -> Iterator[Any]:
