@@ -88,8 +88,8 @@ whymask.Curves = class Curves extends whymask.Plot {
   parts() {
     const parts = [this.across(this.full, "wm-whole")];
     if (this.kept) {
-      const seed = this.px(this.x[this.kept]);
-      parts.push(svg("path", { class: "wm-seed", d: `M${seed - 5},${this.py(0) + 9}h10l-5,-8z` }));
+      const initial = this.px(this.x[this.kept]);
+      parts.push(svg("path", { class: "wm-initial", d: `M${initial - 5},${this.py(0) + 9}h10l-5,-8z` }));
     }
     parts.push(this.line(this.x, this.deletion, "wm-deletion"), this.line(this.x, this.insertion, "wm-insertion"));
     this.marker = svg("g", {});

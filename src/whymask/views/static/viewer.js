@@ -350,7 +350,7 @@ whymask.View = class View {
       key("wm-key-insertion", `insertion, AUC ${two(curves.insertion_auc)}`),
       key("wm-key-deletion", `deletion, AUC ${two(curves.deletion_auc)}`),
       key("wm-key-whole", "whole image"),
-      entry.kept ? key("wm-key-seed", `seed, ${entry.kept} regions`) : null,
+      entry.kept ? key("wm-key-initial", `initial mask, ${entry.kept} regions`) : null,
     ]);
   }
 
