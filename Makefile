@@ -22,7 +22,7 @@ lint: install
 	$(BIN)/mypy
 
 # Before a commit: the tests that need neither a large model nor a browser.
-QUICK := $(addprefix tests/,explainer images metrics results search utils views/test_document.py views/test_report.py test_layout.py)
+QUICK := $(addprefix tests/,explainer images methods metrics results search utils views/test_document.py views/test_report.py test_layout.py test_register.py)
 
 check: lint
 	$(BIN)/python -m pytest $(QUICK)
