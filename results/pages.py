@@ -23,8 +23,8 @@ RECORDS = Path(__file__).parent
 PAGES_OF = RECORDS.parent / "docs" / "results"
 ONE_GPU = "On one H200, several runs at a time."
 EARLIER = (
-    "Measured on one H200 before these configurations existed, with the same methods on the same photos and scenes: "
-    "the rows have no versions and no fingerprints."
+    "The records are older than the configurations: a script drew samples from the same photos and scenes and measured "
+    "on one H200 (scenes and some rows of lean: on a CPU). Versions and fingerprints were not recorded."
 )
 REPAIR = ("repaired", "false_yes", "false_no")
 
@@ -173,23 +173,23 @@ def compared(made: Table, pairs: Sequence[tuple[str, ...]]) -> Iterator[str]:
                     (model, split, _), columns = lines[ours].row.names, [column(one).name for one in (name, *other)]
                     rows = f"{columns[0]}: {ours} - {theirs}" + "".join(f" ({one})" for one in columns[1:])
                     times = "—" if isinf(ratio) else f"{ratio:.2f}"
-                    told = f"{times} | {gap.mean:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}]"
-                    yield f"| {model} | {split} | {rows} | {told} |"
+                    shown = f"{times} | {gap.mean:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}]"
+                    yield f"| {model} | {split} | {rows} | {shown} |"
 
 
 def as_good(made: Table, controls: Sequence[str]) -> Iterator[str]:
-    """Which controls cannot be told from the row they are compared with: the difference's interval reaches zero."""
+    """Which controls do as well as the row they are compared with: the difference's interval reaches zero."""
     yield f"Controls that repair as well as {made.against} (the interval of the difference reaches zero):\n"
     for block in made.blocks:
         lines = [line for line in block if line.row.method in controls]
-        told = []
+        found = []
         for name in REPAIR:
             if any(name in line.differences for line in lines):
                 level = [line.row.method.removeprefix("control: ") for line in lines
                          if name in line.differences and line.differences[name].high > -1e-6]  # fmt: skip
-                told.append(f"{column(name).name}: {' / '.join(level) or 'none'}")
-        if told:
-            yield f"- **{block[0].row.model}, {block[0].row.split}.** {'; '.join(told)}."
+                found.append(f"{column(name).name}: {' / '.join(level) or 'none'}")
+        if found:
+            yield f"- **{block[0].row.model}, {block[0].row.split}.** {'; '.join(found)}."
 
 
 def unpack(folder: Path) -> None:
