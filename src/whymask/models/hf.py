@@ -1,5 +1,6 @@
 """Hugging Face image classifiers, by checkpoint name or folder, or as a ready pipeline."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from logging import ERROR
@@ -120,12 +121,30 @@ def normalisation(processor: Any) -> dict[str, Any]:
     return {"mean": tuple(scale * m for m in mean), "std": tuple(scale * s for s in std)}
 
 
+def configuration(model: Any) -> str:
+    """What defines a transformers model besides its weights, such as its number of heads."""
+    about = {"transformers_version", "architectures", "dtype"}
+    settings = {name: value for name, value in model.config.to_diff_dict().items() if name not in about}
+    return json.dumps(settings, sort_keys=True, default=str)
+
+
+def tokenization(tokenizer: Any) -> list[Any]:
+    """All that a tokenizer makes tokens with: its vocabulary and rules, special tokens, chat template."""
+    rules = json.loads(tokenizer.backend_tokenizer.to_str()) if tokenizer.is_fast else tokenizer.get_vocab()
+    rules = {name: rule for name, rule in rules.items() if name not in ("padding", "truncation")}  # those of a call
+    return [rules, {name: str(token) for name, token in tokenizer.special_tokens_map.items()}, tokenizer.chat_template]
+
+
 class _Logits(torch.nn.Module):
     """The logits of a transformers model as a plain module."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         super().__init__()
         self.model = model
+
+    def extra_repr(self) -> str:
+        """Part of the module's fingerprint."""
+        return configuration(self.model)
 
     def forward(self, pixels: torch.Tensor) -> torch.Tensor:
         logits: torch.Tensor = self.model(pixel_values=pixels).logits

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from whymask.arrays import Floats
 from whymask.errors import WhymaskError, whole
-from whymask.models.base import Bound, Response, Target, View
+from whymask.models.base import Bound, Response, Target, View, composed
 from whymask.models.function import WholeImage
 from whymask.models.remote import Remote, RemoteBound, Served, png
 
@@ -60,7 +60,7 @@ class HttpModel(Served):
         self.deterministic = deterministic
         self.batch_size = batch_size * concurrency
         self.settings = {"url": self.remote.shown}
-        self.fingerprint = f"http {self.remote.fingerprint} {max_side} px"
+        self.fingerprint = composed(f"http {self.remote.fingerprint}", geometry=self.geometry.fingerprint)
 
     def settle(self, view: View, target: int | str | None, question: str | None) -> RemoteBound:
         """Nothing is sent yet."""

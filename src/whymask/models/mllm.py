@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from whymask.arrays import Floats
 from whymask.errors import WhymaskError
 from whymask.images.imaging import Canvas, ImageSource, Resize
-from whymask.models.base import Bound, GridModel, Response, View
+from whymask.models.base import Bound, GridModel, Response, View, composed
 from whymask.models.batching import is_out_of_memory
 from whymask.models.dialogue import FIRST, Answer, Dialogue, TokenTexts
 from whymask.models.differentiable import Differentiable, Evidence, ImageTokens, stretch
-from whymask.models.hf import from_checkpoint, model_from_checkpoint
+from whymask.models.hf import configuration, from_checkpoint, model_from_checkpoint, normalisation, tokenization
 from whymask.models.torch_module import DTYPE_NAMES, device_of, dtype_of
 
 LOGITS = 256  # positions whose logits are held at once: 150 MB in fp32 for 150 thousand tokens
@@ -49,6 +49,7 @@ class Mllm(GridModel):
     default_k = 10
     pays = 30_000  # masked images after which compiling would have paid (docs/performance.md)
 
+    processor: Any  # of images
     cam_depth: float  # how far down the decoder, as a share, its image tokens are looked at by llava-cam
 
     def __init__(
@@ -56,7 +57,14 @@ class Mllm(GridModel):
     ) -> None:
         self.device, self.dtype = device_of(device), module.dtype
         self.name = name
-        self.fingerprint = f"{_fingerprint(module)} {view}"
+        self.fingerprint = composed(
+            _fingerprint(module),
+            geometry=self.geometry.fingerprint,
+            pixels=normalisation(self.processor),
+            configuration=configuration(module),
+            tokens=tokenization(tokenizer),
+            ends=module.generation_config.eos_token_id,
+        )
         self.module = module.eval().requires_grad_(False).to(self.device)  # rotary tables stay in fp32
         fuse_norms(self.module.model.language_model)
         self.dialogue = Dialogue(tokenizer, module.config.image_token_id, name)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from whymask.errors import WhymaskError
 from whymask.images.imaging import Canvas, CentreCrop
-from whymask.models.base import Bound, Response
+from whymask.models.base import Bound, Response, composed
 from whymask.models.batching import is_out_of_memory, single
 from whymask.models.classifier import Classifier, check_scale, labelled, no_classes
 from whymask.models.differentiable import Differentiable, forward_only
@@ -63,12 +63,20 @@ class OnnxClassifier(Classifier):
             self.session = runtime.InferenceSession(content, session, providers=[PROVIDERS[device]])
         except Exception as error:  # onnxruntime's errors have no common type
             raise WhymaskError(f"{path} cannot be loaded by onnxruntime: {str(error).splitlines()[0]}") from None
-        self.name, self.fingerprint = name or path.name, hashlib.sha256(content).hexdigest()[:16]
+        self.name = name or path.name
         self.aliases = dict(aliases or {})
         self.source = source  # the module the file was made from
         self.channels_first, self.output = layout == "NCHW", output
         self.geometry = CentreCrop(size, share=crop)
         self.mean, self.std = np.asarray(mean, dtype=np.float32), np.asarray(std, dtype=np.float32)
+        self.fingerprint = composed(
+            hashlib.sha256(content).hexdigest()[:16],
+            geometry=self.geometry.fingerprint,
+            mean=self.mean.tolist(),
+            std=self.std.tolist(),
+            layout=layout,
+            output=output,
+        )
         self.batch_size = 16
         self.settings = {"device": device, "dtype": "fp32", "runtime": f"onnxruntime {runtime.__version__}"}
         self.input = self.session.get_inputs()[0].name

@@ -11,7 +11,7 @@ import numpy as np
 
 from whymask.errors import WhymaskError, whole
 from whymask.images.imaging import Canvas
-from whymask.models.base import Bound, Response, Target, View
+from whymask.models.base import Bound, Response, Target, View, composed
 from whymask.models.function import WholeImage
 from whymask.models.remote import Remote, RemoteBound, Served, png
 
@@ -74,7 +74,12 @@ class OpenAIChatModel(Served):
         self.floor, self.floored = floor, 0
         self.batch_size = 8 * concurrency  # several rounds, so that one slow answer does not leave the server idle
         self.settings = {"url": self.remote.shown}
-        self.fingerprint = f"openai {model} {self.remote.fingerprint} {max_side} px"
+        self.fingerprint = composed(
+            f"openai {model} {self.remote.fingerprint}",
+            geometry=self.geometry.fingerprint,
+            top_logprobs=TOP_LOGPROBS,
+            floor=floor,
+        )
 
     def settle(self, view: View, target: int | str | None, question: str | None) -> RemoteBound:
         """Without a target, explain the token the model gives for the whole image."""

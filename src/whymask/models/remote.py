@@ -39,6 +39,7 @@ Body: TypeAlias = Callable[[], dict[str, Any]]
 Reader: TypeAlias = Callable[[Any], T]
 """Takes what is needed from the JSON of a reply as soon as it is here, so that the rest is not kept."""
 
+WHO = frozenset({"authorization", "cookie"})
 RETRIED = frozenset({429, 500, 502, 503, 504})
 FIRST_WAIT = 0.1  # seconds before the second try; doubles with every further one
 LONGEST_WAIT = 30.0  # seconds, also when the server's Retry-After asks for more
@@ -114,6 +115,8 @@ class Remote:
                 "pass only one of them."
             )
         self._secrets = _secrets(self.url, headers)
+        # Who asks does not move a score.
+        self._told = sorted((name.lower(), value) for name, value in headers.items() if name.lower() not in WHO)
         self._slots = asyncio.Semaphore(concurrency)
         self._client = httpx.AsyncClient(
             headers={"Content-Type": "application/json", "Accept-Encoding": "identity", **headers},
@@ -130,9 +133,10 @@ class Remote:
 
     @property
     def fingerprint(self) -> str:
-        """Tells servers apart. A query may name a model or carry a key, so only its digest is here."""
-        digest = hashlib.sha256(self.url.query).hexdigest()[:16]
-        return f"{self.shown} {digest}" if self.url.query else self.shown
+        """Tells servers apart. A query or a header may name a model or carry a key, so only a digest is here."""
+        told = [self.url.query, *(f"\n{name}: {value}".encode() for name, value in self._told)]
+        digest = hashlib.sha256(b"".join(told)).hexdigest()[:16]
+        return f"{self.shown} {digest}" if any(told) else self.shown
 
     def ask(self, requests: Sequence[tuple[Body, Reader[T]]]) -> list[T]:
         """What was read from the reply to each request, in order; the first failure ends them all."""

@@ -1,6 +1,7 @@
 """Image classifiers that are torch modules: normalised pixels in, one logit per class out."""
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -13,7 +14,7 @@ import torch
 
 from whymask.errors import WhymaskError, unknown
 from whymask.images.imaging import Canvas, CentreCrop, Geometry
-from whymask.models.base import Bound, Response
+from whymask.models.base import Bound, Response, composed
 from whymask.models.batching import is_out_of_memory
 from whymask.models.classifier import Classifier, check_scale, labelled, no_classes
 from whymask.models.differentiable import Differentiable, Evidence, Softmax
@@ -94,7 +95,7 @@ class TorchClassifier(Classifier):
         self.name, self.geometry, self.labels = name, geometry, list(labels)
         self.aliases = dict(aliases or {})
         # The weights of a live module may change at any time.
-        self._fingerprint = None if self.live else fingerprint or module_fingerprint(module)
+        self._weights = None if self.live else fingerprint or module_fingerprint(module)
         if not self.live:
             module = _copied(module, name) if borrowed else module
             module = module.eval().requires_grad_(False).to(self.device, self.dtype)
@@ -105,6 +106,10 @@ class TorchClassifier(Classifier):
         self.layout = torch.contiguous_format if self.live and not channels_last(module) else torch.channels_last
         self.mean = torch.tensor(mean, dtype=torch.float32)
         self.std = torch.tensor(std, dtype=torch.float32)
+        # What moves a score besides the weights; a family adds its own.
+        self.besides: dict[str, Any] = {
+            "geometry": geometry.fingerprint, "mean": self.mean.tolist(), "std": self.std.tolist(),
+        }  # fmt: skip
         self.batch_size = 16 if self.device.type == "cpu" else 256
         self.run = torch.compile(self.module, dynamic=True) if compile else self.module
         self.replays = CudaReplays(self.module, self.run)
@@ -114,8 +119,8 @@ class TorchClassifier(Classifier):
 
     @property
     def fingerprint(self) -> str:
-        """Equal only for equal weights, those a live module has now."""
-        return self._fingerprint or module_fingerprint(self.module)
+        """Equal only for equal weights (those a live module has now) and preprocessing."""
+        return composed(self._weights or module_fingerprint(self.module), **self.besides)
 
     def encode(self, canvas: Canvas) -> torch.Tensor:
         """Pixels (H, W, 3) as the module wants them, (3, H, W)."""
@@ -238,11 +243,15 @@ def channels_last(module: torch.nn.Module) -> bool:
 
 
 def module_fingerprint(module: torch.nn.Module) -> str:
-    """Tells weights apart: a hash over the name, shape and sums of every tensor."""
-    digest = hashlib.sha256()
+    """Tells modules apart: a hash over their layers, as torch prints them, and all tensors."""
+    layers = re.sub(r" at 0x[0-9a-fA-F]+", "", repr(module))  # functions are printed with their address
+    heads = [
+        part.num_heads for part in module.modules() if isinstance(part, torch.nn.MultiheadAttention)
+    ]  # not printed
+    digest = hashlib.sha256(f"{layers} {heads}".encode())
     for name, tensor in module.state_dict().items():
-        values = tensor.double()
-        digest.update(f"{name} {tuple(tensor.shape)} {values.sum().item()!r} {values.abs().sum().item()!r}".encode())
+        values = tensor.detach().cpu().contiguous().flatten().view(torch.uint8)
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode() + values.numpy().tobytes())
     return digest.hexdigest()[:16]
 
 

@@ -52,16 +52,19 @@ def _timm(package: Any, architecture: str, pretrained: bool) -> dict[str, Any]:
         raise ValueError("it has no classification head.")
     config = package.data.resolve_model_data_config(module)
     transform = package.data.create_transform(**config, is_training=False)
-    # Everything before the conversion to a tensor works on the image itself.
-    names = [type(step).__name__ for step in transform.transforms]
-    geometric = transform.transforms[: next(i for i, kind in enumerate(names) if "ToTensor" in kind)]
     return {
         "module": module,
-        "geometry": Preprocessed(geometric),
+        "geometry": Preprocessed(before_tensors(transform)),
         "labels": _timm_labels(package, module),
         "mean": _pixels(config["mean"]),
         "std": _pixels(config["std"]),
     }
+
+
+def before_tensors(transform: Any) -> list[Any]:
+    """The steps of a torchvision transform that work on the image itself: those before its conversion to a tensor."""
+    kinds = [type(step).__name__ for step in transform.transforms]
+    return list(transform.transforms[: next(i for i, kind in enumerate(kinds) if "ToTensor" in kind)])
 
 
 def _timm_labels(package: Any, module: Any) -> list[str]:

@@ -1,0 +1,243 @@
+"""Nothing that moves a score may be missing from a model's fingerprint and settings."""
+
+import copy
+from functools import partial
+
+import pytest
+import torch
+from PIL import Image
+
+import whymask
+from whymask.images.imaging import CentreCrop, Preprocessed
+from whymask.models.function import WholeImage
+from whymask.models.packages import optional
+from whymask.models.torch_module import TorchClassifier
+
+from models.tiny import Quadrants
+
+needs_transformers = pytest.mark.skipif(
+    optional("transformers") is None, reason="transformers is not installed: whymask[hf]"
+)
+needs_httpx = pytest.mark.skipif(optional("httpx") is None, reason="httpx is not installed: whymask[http]")
+
+
+def identity(model):
+    return model.fingerprint, sorted(model.settings.items())
+
+
+def all_differ(make, *changes, **base):
+    """make(**base) is the same model each time, and each change another one."""
+    found = [identity(make(**base)), *(identity(make(**{**base, **change})) for change in changes)]
+    assert identity(make(**base)) == found[0]
+    assert len({str(each) for each in found}) == len(found), found
+
+
+def net(activation=torch.nn.ReLU, stride=4):
+    torch.manual_seed(0)
+    convolution = torch.nn.Conv2d(3, 8, 4, stride=stride)
+    return torch.nn.Sequential(
+        convolution, activation(), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(8, 5)
+    )
+
+
+@pytest.mark.parametrize("dtype", [None, "fp64"])  # live, and a converted copy
+def test_a_wrapped_module(dtype):
+    all_differ(
+        lambda module=net, **options: whymask.wrap(module(), dtype=dtype, **options),
+        {"size": 48}, {"mean": (0, 0, 0)}, {"std": (50, 50, 50)}, {"crop": 0.9},
+        {"module": lambda: net(torch.nn.GELU)}, {"module": lambda: net(stride=2)},
+        size=32, crop=0.875,
+    )  # fmt: skip
+
+
+def test_a_wrapped_module_on_another_device_or_in_another_dtype():
+    all_differ(lambda **options: whymask.wrap(net(), size=32, **options), {"dtype": "fp64"}, {"dtype": "bf16"})
+
+
+def test_heads_are_not_in_the_weights():
+    def attention(heads):
+        torch.manual_seed(0)
+        layer = torch.nn.TransformerEncoderLayer(16, heads, 32, batch_first=True)
+        return torch.nn.Sequential(torch.nn.Conv2d(3, 16, 8, 8), torch.nn.Flatten(2), torch.nn.Linear(16, 16), layer,
+                                   torch.nn.Flatten(), torch.nn.Linear(256, 4))  # fmt: skip
+
+    all_differ(lambda heads: whymask.wrap(attention(heads), size=32), {"heads": 2}, heads=4)
+
+
+def test_classes_in_another_order_are_other_weights():
+    swapped = net()
+    with torch.no_grad():
+        swapped[-1].weight[:] = swapped[-1].weight.flip(0)  # the same numbers, and so the same sums
+    assert whymask.wrap(swapped, size=32).fingerprint != whymask.wrap(net(), size=32).fingerprint
+
+
+def test_a_copy_is_the_same_module():
+    module = net()
+    first = whymask.wrap(module, size=32).fingerprint
+    assert whymask.wrap(copy.deepcopy(module), size=32).fingerprint == first
+    module.train()  # explained in evaluation mode in any case
+    assert whymask.wrap(module, size=32).fingerprint == first
+
+
+def test_a_function_printed_with_its_address_is_one():
+    class Printed(Quadrants):
+        def __init__(self):
+            super().__init__()
+            self.activation = closed(1)
+
+        def extra_repr(self):
+            return f"activation={self.activation}"
+
+    made = [TorchClassifier(Printed(), CentreCrop(32), ["a"] * 4, mean=(0,) * 3, std=(1,) * 3, name="p") for _ in "12"]
+    assert made[0].fingerprint == made[1].fingerprint
+
+
+def test_geometries():
+    def library(size, kind):
+        """As another library resizes."""
+        return Preprocessed([lambda image: image.resize((size, size), kind), lambda image: image.convert("RGB")])
+
+    bicubic, bilinear = Image.Resampling.BICUBIC, Image.Resampling.BILINEAR
+    made = [CentreCrop(32), CentreCrop(32, 0.9), CentreCrop(33), WholeImage(), WholeImage(500),
+            WholeImage(size=(32, 32)), library(32, bicubic), library(32, bilinear), library(33, bicubic)]  # fmt: skip
+    assert len({geometry.fingerprint for geometry in made}) == len(made)
+    assert library(32, bicubic).fingerprint == library(32, bicubic).fingerprint
+
+
+def bright(images, threshold=0.5, *, power=1):
+    return (images.mean(axis=(1, 2, 3)) / 255 > threshold) ** power
+
+
+class Bright:
+    def __init__(self, threshold):
+        self.threshold = threshold
+
+    def __call__(self, images):
+        return bright(images, self.threshold)
+
+    score = __call__
+
+
+def closed(threshold):
+    return lambda images: bright(images, threshold)
+
+
+def test_a_function():
+    all_differ(
+        lambda function=bright, **options: whymask.wrap(function, **options),
+        {"size": 32}, {"size": (32, 48)},
+        {"function": partial(bright, threshold=0.4)}, {"function": partial(bright, threshold=0.3)},
+        {"function": partial(partial(bright, power=2), threshold=0.3)},
+        {"function": closed(0.4)}, {"function": closed(0.3)},
+        {"function": Bright(0.4)}, {"function": Bright(0.3)},
+        {"function": Bright(0.4).score}, {"function": Bright(0.3).score},
+        {"function": lambda images: bright(images)},
+        {"function": lambda images: 1 - bright(images)},
+    )  # fmt: skip
+
+
+def test_a_function_whose_variables_are_not_there_yet():
+    def count(images):
+        return later(images)
+
+    whymask.wrap(count)
+    later = len
+    assert later
+
+
+def test_an_onnx_file(tmp_path):
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: whymask[onnx]")
+    pytest.importorskip("onnx", reason="onnx is not installed")
+    from models.test_onnx import quadrant_file
+
+    plain, other = quadrant_file(tmp_path / "q.onnx"), quadrant_file(tmp_path / "p.onnx", softmax=True)
+    all_differ(
+        lambda file=plain, **options: whymask.load(file, **options),
+        {"mean": (1, 0, 0)}, {"std": (255, 255, 254)}, {"crop": 0.9}, {"output": "probs"}, {"file": other},
+        size=32, mean=(0, 0, 0), std=(255, 255, 255),
+    )  # fmt: skip
+    # A file has one layout and one size: those of others are of other files, but the options alone say it too.
+    turned = quadrant_file(tmp_path / "n.onnx", layout="NHWC")
+    options = {"size": 32, "mean": (0, 0, 0), "std": (255, 255, 255)}
+    found = whymask.load(turned, layout="NHWC", **options).fingerprint
+    assert found.split()[1] != whymask.load(plain, **options).fingerprint.split()[1]
+
+
+@needs_httpx
+def test_servers():
+    from whymask.models.http import HttpModel
+    from whymask.models.openai_chat import OpenAIChatModel
+
+    all_differ(
+        HttpModel, {"max_side": 99}, {"url": "http://127.0.0.1:9/w"}, {"headers": {"X-Model": "a"}},
+        {"headers": {"X-Model": "b"}}, url="http://127.0.0.1:9/v",
+    )  # fmt: skip
+    url = "http://127.0.0.1:9/v"
+    asked = [HttpModel(url, headers={"Authorization": key, "Cookie": key}).fingerprint for key in ("one", "two")]
+    assert asked == [HttpModel(url).fingerprint] * 2  # who asks does not move a score
+    all_differ(
+        OpenAIChatModel, {"max_side": 99}, {"floor": 0.1}, {"floor": 0.0}, {"model": "b"},
+        model="a", base_url="http://127.0.0.1:9/v1", api_key="",
+    )  # fmt: skip
+
+
+@needs_transformers
+def test_a_checkpoint_of_transformers(tmp_path):
+    from models.test_hf import resnet, vit
+
+    torch.manual_seed(0)
+    models = {kind.__name__: kind()[0] for kind in (vit, resnet)}
+    count = iter(range(99))
+
+    def load(kind="resnet", heads=4, **changed):
+        folder = tmp_path / str(next(count))
+        model, processor = copy.deepcopy(models[kind]), {"vit": vit, "resnet": resnet}[kind]()[1]
+        model.config.num_attention_heads = heads
+        for name, value in changed.items():
+            setattr(processor, name, value)
+        model.save_pretrained(folder)
+        processor.save_pretrained(folder)
+        return whymask.load(str(folder))
+
+    all_differ(
+        load, {"image_mean": [0.5, 0.5, 0.5]}, {"image_std": [0.5, 0.5, 0.5]}, {"rescale_factor": 1 / 127.5},
+        {"crop_pct": 0.95}, {"size": {"shortest_edge": 72}}, {"resample": 2}, {"do_normalize": False},
+    )  # fmt: skip
+    all_differ(load, {"heads": 2}, kind="vit")
+
+
+@needs_transformers
+@pytest.mark.parametrize("family", ["qwen", "llava"])
+def test_a_multimodal_model(family):
+    from whymask.models.llava import Llava
+    from whymask.models.qwen2_5_vl import Qwen25VL
+
+    from models import tiny_mllm
+
+    def make(template=None, word=None, heads=None, ends=None, mean=None, used=False, **options):
+        module, processor, words = getattr(tiny_mllm, family)()
+        if template:
+            words.chat_template += template
+        if word:
+            words.add_tokens([word])
+        if heads:
+            module.config.text_config.num_attention_heads = heads
+        if ends:
+            module.generation_config.eos_token_id = ends
+        if mean:
+            processor.image_mean = mean
+        if used:
+            words("what do you see ?", truncation=True, max_length=2)
+        return (Qwen25VL if family == "qwen" else Llava)(module, processor, words, name="tiny", **options)
+
+    view = [{"max_side": 224}, {"max_pixels": 1024}] if family == "qwen" else [{"pad": True}]
+    all_differ(
+        make, {"template": " "}, {"word": "umbrella"}, {"heads": 1}, {"ends": [3]}, {"mean": [0.5, 0.5, 0.5]}, *view
+    )
+    assert identity(make(used=True)) == identity(make())
+
+
+def test_a_model_of_the_package_is_the_same_when_loaded_again():
+    pytest.importorskip("efficientnet_lite_pytorch", reason="the weights are not installed: whymask[lite]")
+    both = [whymask.load("efficientnet-lite0", runtime="torch") for _ in "12"]
+    assert identity(both[0]) == identity(both[1])
