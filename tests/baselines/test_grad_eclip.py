@@ -86,6 +86,80 @@ def test_equals_the_formula(model):
         np.testing.assert_allclose(result.map, 10 * cells, rtol=1e-3, atol=1e-6)
 
 
+class OpenClip(torch.nn.Module):
+    """A vision transformer as open_clip builds it, with torch's own attention."""
+
+    def __init__(self, batch_first):
+        super().__init__()
+        self.conv1 = torch.nn.Conv2d(3, 32, 8, stride=8, bias=False)
+        self.class_embedding = torch.nn.Parameter(torch.randn(32))
+        self.positional_embedding = torch.nn.Parameter(torch.randn(17, 32))
+        self.blocks = torch.nn.ModuleList(Block(batch_first) for _ in range(2))
+        self.ln_post = torch.nn.LayerNorm(32)
+        self.proj = torch.nn.Parameter(torch.randn(32, 16))
+        self.batch_first = batch_first
+
+    def forward(self, x):
+        x = self.before_last(x)
+        x = self.blocks[-1](x)
+        return self.ln_post(x[:, 0] if self.batch_first else x[0]) @ self.proj
+
+    def before_last(self, x):
+        x = self.conv1(x).flatten(2).transpose(1, 2)
+        x = torch.cat([self.class_embedding.expand(len(x), 1, -1), x], dim=1) + self.positional_embedding
+        x = x if self.batch_first else x.transpose(0, 1)
+        return self.blocks[0](x)
+
+
+class Block(torch.nn.Module):
+    def __init__(self, batch_first):
+        super().__init__()
+        self.ln_1, self.ln_2 = torch.nn.LayerNorm(32), torch.nn.LayerNorm(32)
+        self.attn = torch.nn.MultiheadAttention(32, 4, batch_first=batch_first)
+        self.mlp = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.GELU(), torch.nn.Linear(64, 32))
+
+    def forward(self, x):
+        normed = self.ln_1(x)
+        x = x + self.attn(normed, normed, normed, need_weights=False)[0]
+        return x + self.mlp(self.ln_2(x))
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_open_clip(batch_first, tmp_path, monkeypatch):
+    """The same formula, the last block computed step by step."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    torch.manual_seed(0)
+    net = OpenClip(batch_first).eval()
+    model = ClipZeroShot(
+        net, lambda lines: np.random.default_rng(1).normal(size=(len(lines), 16)).astype(np.float32), 10.0,
+        CentreCrop(32), ["a", "b"], ["{}"], mean=(0, 0, 0), std=(255, 255, 255), name="tiny", fingerprint="tiny",
+    )  # fmt: skip
+    image = np.random.default_rng(0).integers(0, 256, (32, 32, 3), dtype=np.uint8)
+    case = every_pixel(image, model, target=1)
+    (result,) = case.search(Recipe("grad-eclip"))
+
+    last = net.blocks[-1]
+    with torch.no_grad():
+        before = net.before_last(case.bound.inputs[None])
+        before = before[0] if batch_first else before[:, 0]
+        weight, bias = last.attn.in_proj_weight.view(3, 32, 32), last.attn.in_proj_bias.view(3, 32)
+        q, k, v = (last.ln_1(before) @ w.T + b for w, b in zip(weight, bias, strict=True))
+        heads = [t.view(-1, 4, 8).transpose(0, 1) for t in (q, k, v)]
+        scores = (heads[0] @ heads[1].transpose(1, 2) / 8**0.5).softmax(dim=2)
+        out = (scores @ heads[2]).transpose(0, 1).reshape(-1, 32)
+    out.requires_grad_()
+    x = before + last.attn.out_proj(out)
+    x = x + last.mlp(last.ln_2(x))
+    feature = net.ln_post(x[0]) @ net.proj
+    (slope,) = torch.autograd.grad(torch.cosine_similarity(feature, model.texts[1], dim=0), out)
+    similar = torch.cosine_similarity(q[:1], k[1:], dim=1)
+    similar = (similar - similar.min()) / (similar.max() - similar.min())
+    expected = (similar * (v[1:] * slope[0]).sum(dim=1)).relu().detach().view(1, 1, 4, 4)
+    cells = torch.nn.functional.interpolate(expected, (32, 32), mode="bilinear")[0, 0].numpy()
+    assert cells.max() > 0
+    np.testing.assert_allclose(result.map, 10 * cells, rtol=1e-3, atol=1e-5 * cells.max())
+
+
 def test_every_backward_method_takes_clip(model):
     for method in ("gradient", "integrated-gradients", "grad-cam", "ig2", "igos++", "asn"):
         if "gradient" in method:

@@ -7,15 +7,27 @@ from whymask import WhymaskError
 from whymask.methods import Recipe
 from whymask.models import packages
 
-from baselines.plain import every_pixel, linear
+from baselines.plain import Linear, every_pixel, linear
 
 
 def test_the_gradient_of_a_linear_model_is_its_weights():
+    """Simonyan et al.: the largest size over the channels of a pixel; here by grey level, of which 255 are 1."""
     pytest.importorskip("captum", reason="captum is not installed: whymask[gradients]")
     model, weights, image = linear()
     (result,) = every_pixel(image, model).search(Recipe("gradient"))
-    np.testing.assert_allclose(result.map, np.abs(weights).sum(axis=0), rtol=1e-5)
-    assert result.order == tuple(np.argsort(-np.abs(weights).sum(axis=0).ravel(), kind="stable"))
+    expected = np.abs(weights).max(axis=0) / 255
+    np.testing.assert_allclose(result.map, expected, rtol=1e-5)
+    assert result.order == tuple(np.argsort(-expected.ravel(), kind="stable"))
+
+
+def test_channels_count_by_grey_level():
+    """A channel that the model divides by little matters more than one that it divides by much."""
+    pytest.importorskip("captum", reason="captum is not installed: whymask[gradients]")
+    _, weights, image = linear()
+    std = np.array([1.0, 60.0, 255.0])
+    model = whymask.wrap(Linear(torch.from_numpy(weights)), size=8, mean=(0, 0, 0), std=tuple(std), crop=1.0)
+    (result,) = every_pixel(image, model).search(Recipe("gradient"))
+    np.testing.assert_allclose(result.map, np.abs(weights / std[:, None, None]).max(axis=0), rtol=1e-5)
 
 
 def test_its_cost_is_not_counted_in_forwards():

@@ -43,6 +43,8 @@ def test_masks_lie_on_the_image_plane(image):
 def test_elements_add_up_by_pixel(image):
     values = torch.zeros_like(image.inputs)
     values[0, 4, 5], values[2, 4, 5], values[1, 9, 9] = 1, 2, -1
+    channels = image.channels(values)
+    assert channels.nonzero().tolist() == [[0, 4, 5], [1, 9, 9], [2, 4, 5]]
     plane = image.plane(values)
     assert plane[4, 5] == 3
     assert plane[9, 9] == -1
@@ -51,7 +53,8 @@ def test_elements_add_up_by_pixel(image):
 
 def test_units_and_blurs(image):
     assert image.level.unique().item() == pytest.approx(1 / 255)
-    assert image.blurred(50.0).std() < image.inputs.std() / 2
+    assert image.blurred(50, reach=25).std() < image.inputs.std() / 2
+    assert [end.unique().item() for end in image.ends] == [0.0, 1.0]
 
 
 def test_layouts_blend_alike():

@@ -9,9 +9,11 @@ from whymask.models.differentiable import Differentiable
 
 @backward("the size of the gradient")
 def gradient(image: Differentiable, rng: np.random.Generator) -> torch.Tensor:
-    """|d logit / d pixel|, summed over channels, through captum.
+    """max_c |d logit / d pixel_c| over the channels c of a pixel in grey levels, through captum.
 
-    It is the gradient alone, not times the input, and every patch of a model that takes patches has its own.
+    It is the gradient alone, of the logit, as published. Other code sums or averages over channels, multiplies by the
+    input or differentiates the probability. Every patch of a model that takes patches has its own gradient.
     """
     x = image.inputs[None].detach().clone().requires_grad_()
-    return image.plane(captum().Saliency(image.logit).attribute(x, abs=True)[0])
+    slope = captum().Saliency(image.logit).attribute(x, abs=False)[0]
+    return image.channels(slope * image.level).abs().amax(dim=0)

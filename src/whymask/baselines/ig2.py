@@ -6,11 +6,10 @@ import numpy as np
 import torch
 
 from whymask.baselines.backward import backward, listening
-from whymask.errors import WhymaskError
 from whymask.models.differentiable import Differentiable
 from whymask.search.limits import Count, Positive
 
-BLURS = (3.0, 7.0, 15.0, 31.0)  # standard deviations in pixels of the references
+BLURS = (3, 7, 15, 31)  # standard deviations in pixels of the references
 
 
 @backward("gradients on a path that takes the features to blurred ones")
@@ -18,12 +17,16 @@ def ig2(image: Differentiable, rng: np.random.Generator, *, steps: Count = 32, s
     """The size of what each channel of a pixel adds to f_y along the path, mean over blurred references, summed.
 
     Each of `steps` steps goes down the gradient of the squared distance between the features of the image and of the
-    reference, `step` grey levels long (Euclidean). Features are what the last linear layer takes in. As published,
+    reference, `step` grey levels long (Euclidean), and stays among valid pixel values. Features are what the last
+    linear layer takes in; where none is called (CLIP's ResNets pool by attention), the module's output. As published,
     sizes are taken channel by channel, so that one channel's gain does not hide another's loss.
+
+    The publication takes images of other classes as references and 201 steps of 256 grey levels; references that need
+    no other images, and these steps, are those of the code the paper builds on.
     """
-    references = torch.stack([image.blurred(radius) for radius in BLURS])
+    references = torch.stack([image.blurred(std, reach=2 * std) for std in BLURS])
     paths = [path_integral(image, some, steps, step) for some in torch.split(references, image.at_once)]
-    return image.plane(torch.cat(paths).mean(dim=0).abs())
+    return image.channels(torch.cat(paths).mean(dim=0)).abs().sum(dim=0)
 
 
 def path_integral(image: Differentiable, references: torch.Tensor, steps: int, step: float) -> torch.Tensor:
@@ -40,22 +43,25 @@ def path_integral(image: Differentiable, references: torch.Tensor, steps: int, s
         (gradient,) = torch.autograd.grad(score.sum(), x)
         slope = slope * level  # by grey level
         length = slope.flatten(1).norm(dim=1).clamp(min=torch.finfo(slope.dtype).tiny)
-        move = step * slope / length.view(-1, *[1] * (x.ndim - 1)) * level
-        total += gradient * move
-        x = x.detach() - move
+        x = x.detach()
+        moved = (x - step * slope / length.view(-1, *[1] * (x.ndim - 1)) * level).clamp(*image.ends)
+        total += gradient * (x - moved)
+        x = moved
     return total
 
 
 def score_and_features(image: Differentiable, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """f_y (B,) and the input (B, D) of the last linear layer, in one forward."""
+    """f_y (B,) and the features (B, D), in one forward."""
     heard: list[torch.Tensor] = []
+    outputs: list[torch.Tensor] = []
 
     def hear(part: torch.nn.Module, inputs: Any, output: Any) -> None:
         if isinstance(part, torch.nn.Linear):
             heard[:] = [inputs[0]]
+        elif part is image.module:
+            outputs[:] = [output]
 
     with listening(image.module.modules(), hear):
         score = image.score(x)
-    if not heard:
-        raise WhymaskError("ig2 needs a model with a linear layer, whose input are its features.")
-    return score, heard[0].flatten(1).float()
+    (features,) = heard or outputs
+    return score, features.flatten(1).float()

@@ -11,9 +11,9 @@ from whymask.baselines.backward import backward
 from whymask.models.differentiable import Differentiable
 from whymask.search.limits import Count, Several, Weight
 
-BLUR = 10.0  # standard deviation in pixels of the blurred image that shows where the mask hides
-NOISE = 11.5  # grey levels added to every image on the way: 0.2 in ImageNet's usual units
-EDGE = 32.0  # squared grey levels over which a step in the image lets the mask change
+UNIT = 57.6  # grey levels: 1 in ImageNet's usual units
+NOISE = 0.2 * UNIT  # added to every image on the way
+EDGE = 0.01 * UNIT**2  # squared grey levels over which a step in the image lets the mask change
 LONGEST_STEP, SHORTEST_STEP = 1000.0, 1e-5
 DECAY, SLOPE = 0.2, 1e-4  # of the backtracking line search
 
@@ -31,16 +31,19 @@ def igos_pp(
 ) -> torch.Tensor:
     """1 - M_del M_ins of the two masks (size, size), stretched over the image.
 
-    Deletion hides what M_del is low on, insertion shows it; the product must do both. The insertion integral runs on
-    the swapped pair of images (published code that passes both the same arguments cancels its own gradients), and the
-    mask lies on the image plane, whatever layout the model takes.
+    Deletion hides what M_del is low on, insertion shows it; the product must do both. The mask lies on the image plane,
+    whatever layout the model takes. Blur, upsampling, weights and steps are those of the authors' code, whose edges
+    across the image average over channels later than those down; here both average first.
+
+    EAGLE's code for multimodal models takes another optimiser, other weights and log-probabilities, and passes the
+    insertion integral the same pair of images as the deletion integral, so that their gradients cancel.
     """
     mask = Bilateral(image, ig_steps, area_weight, smooth_weight)
     masks = torch.ones(2, size, size, device=image.inputs.device)
     for _ in range(iterations):
         mask.redraw(rng)
         masks = mask.step(masks)
-    return image.stretched(1 - masks.prod(dim=0))
+    return mask.up(1 - masks.prod(dim=0))
 
 
 @dataclass
@@ -53,7 +56,8 @@ class Bilateral:
     smooth_weight: float
 
     def __post_init__(self) -> None:
-        self.blurred = self.image.blurred(BLUR)
+        width = kernel(self.image.shape)
+        self.blurred = self.image.blurred(width - 1, reach=width // 2)
         self.level = self.image.level
         canvas = torch.from_numpy(self.image.bound.canvas.astype(np.float32)).to(self.blurred.device).mean(dim=2)
         self.down = torch.exp(-(canvas.diff(dim=0) ** 2) / EDGE)
@@ -68,9 +72,9 @@ class Bilateral:
 
     def terms(self, masks: torch.Tensor) -> Iterator[torch.Tensor]:
         """The parts of the objective, each to be differentiated on its own, since all graphs together are too many."""
-        up = interpolate(masks[None], self.image.shape, mode="bilinear")[0]  # as the map that comes back is stretched
-        both = up[0] * up[1]
-        for plane, sign in ((up[0], 1), (up[1], -1), (both, 1), (both, -1)):
+        deletion, insertion = self.up(masks[0]), self.up(masks[1])
+        both = deletion * insertion
+        for plane, sign in ((deletion, 1), (insertion, -1), (both, 1), (both, -1)):
             for start in range(0, self.ig_steps, self.image.at_once):
                 noise = self.noise[start : start + self.image.at_once]
                 share = torch.arange(start + 1, start + len(noise) + 1, device=plane.device) / self.ig_steps
@@ -78,10 +82,15 @@ class Bilateral:
                 images = self.image.blend(kept if sign > 0 else 1 - kept, self.blurred) + noise
                 # Halved, so that the four terms weigh as two against the regularisation.
                 yield sign * self.image.score(images).sum() / self.ig_steps / 2
-        yield self.regularisation(masks.prod(dim=0), both)
+        yield self.regularisation(masks.prod(dim=0))
 
-    def regularisation(self, mask: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+    def up(self, mask: torch.Tensor) -> torch.Tensor:
+        """A mask (size, size) on the image plane (H, W): its corners lie on the image's."""
+        return interpolate(mask[None, None], self.image.shape, mode="bilinear", align_corners=True)[0, 0]
+
+    def regularisation(self, mask: torch.Tensor) -> torch.Tensor:
         """The area that is hidden, and total variation of the mask, plain and where the image has no edge."""
+        up = self.up(mask)
         plain = (mask.diff(dim=0) ** 2).mean() + (mask.diff(dim=1) ** 2).mean()
         edges = (self.down * up.diff(dim=0) ** 2).mean() + (self.across * up.diff(dim=1) ** 2).mean()
         return self.area_weight * (1 - mask).mean() + self.smooth_weight * (plain + edges) / 2
@@ -111,3 +120,8 @@ class Bilateral:
                 return moved
             length *= DECAY
         return masks
+
+
+def kernel(shape: tuple[int, int]) -> int:
+    """How wide the kernel of the blur is, in pixels; its standard deviation is 1 less."""
+    return 51 if max(shape) < 500 else 151 if max(shape) < 800 else 201

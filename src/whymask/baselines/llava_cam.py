@@ -1,4 +1,4 @@
-"""LLaVA-CAM: the image tokens inside a language model, weighted by smoothed gradients (Zhang et al., 2025)."""
+"""LLaVA-CAM: class activation maps of the image tokens inside a language model, smoothed (Zhang et al., 2025)."""
 
 from typing import Any
 
@@ -17,12 +17,17 @@ NOISE = 25.5  # grey levels: a tenth of the range
 def llava_cam(
     image: Differentiable, rng: np.random.Generator, *, copies: NonNegative = 50, layer: NonNegative | None = None
 ) -> torch.Tensor:
-    """relu(sum_c w_c A_ic) over image tokens i, A the output of a layer's normalisation after its attention.
+    """The mean over `copies` noisy images of relu(mean_c w_c A_ic) / max_i, over image tokens i.
 
-    w is the positive part of the gradient of the answer's logit there, mean over all image tokens and over the image
-    and `copies` noisy ones. All tokens count, each at its true place (published code for LLaVA stretches the last 256
-    of 576 over the image); a layer that is not there is refused, and the last one, which the answer does not see at
-    these tokens, is not used.
+    A is the output of a layer's normalisation after its attention, and w the positive part of the gradient of the
+    answer's logit there, mean over all image tokens; both are the noisy copy's own. The clean image is not among the
+    copies, and is what is mapped where there are none. A map without a positive part counts as zeros (published code
+    divides by its maximum of 0). A layer that is not there raises an error, and the last one, which the answer does not
+    see at these tokens, is not used.
+
+    All tokens count, each at its true place. EAGLE's code clips the noisy pixels, and for LLaVA stretches the last 256
+    of 576 tokens over the image; the authors' own averages maps in false colours, set to zero below half of their
+    maximum.
     """
     tokens = image.tokens
     if tokens is None:
@@ -31,29 +36,26 @@ def llava_cam(
     chosen = max(0, min(tokens.usual, most)) if layer is None else layer
     if not 0 <= chosen <= most:
         raise WhymaskError(f"layer must lie between 0 and {most}, not {chosen}.")
-    level = image.level
-    activations, slope = at_tokens(image, tokens, chosen, image.inputs[None])
-    total = slope.relu().sum(dim=0)
-    for start in range(0, copies, image.at_once):
-        shape = (min(image.at_once, copies - start), *image.inputs.shape)
-        noise = torch.from_numpy(rng.standard_normal(shape, dtype=np.float32)).to(level)
-        _, slope = at_tokens(image, tokens, chosen, image.inputs + NOISE * level * noise)
-        total += slope.relu().sum(dim=0)
-    weights = (total / (copies + 1)).mean(dim=0)
-    return tokens.place((activations[0] @ weights).relu().view(tokens.grid))
+    if not copies:
+        return tokens.place(cam(image, tokens, chosen, image.inputs))
+    total = torch.zeros(tokens.grid, device=image.inputs.device)
+    for _ in range(copies):  # one at a time: a copy alone fills a device
+        noise = torch.from_numpy(rng.standard_normal(image.inputs.shape, dtype=np.float32)).to(image.level)
+        total += cam(image, tokens, chosen, image.inputs + NOISE * image.level * noise)
+    return tokens.place(total / copies)
 
 
-def at_tokens(
-    image: Differentiable, tokens: ImageTokens, layer: int, inputs: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Activations (B, T, D) of the image's tokens at a layer, and the gradients of the answer's logits there."""
+def cam(image: Differentiable, tokens: ImageTokens, layer: int, x: torch.Tensor) -> torch.Tensor:
+    """The class activation map (rows, columns) of one image, its maximum 1; all zeros where nothing is positive."""
     heard: list[torch.Tensor] = []
 
     def hear(part: torch.nn.Module, given: Any, output: torch.Tensor) -> None:
         heard.append(output)
 
     with listening([tokens.norms[layer]], hear):
-        logit = image.logit(inputs.detach().requires_grad_())
+        logit = image.logit(x[None].detach().requires_grad_())
     (slope,) = torch.autograd.grad(logit.sum(), heard[0])
     own = slice(tokens.first, tokens.first + tokens.grid[0] * tokens.grid[1])
-    return heard[0][:, own].detach().float(), slope[:, own].float()
+    weights = slope[0, own].float().relu().mean(dim=0)
+    cells = (heard[0][0, own].detach().float() * weights).mean(dim=1).relu()
+    return (cells / cells.max().clamp(min=torch.finfo(cells.dtype).tiny)).view(tokens.grid)

@@ -74,7 +74,7 @@ def _searched(subjects: Sequence[Subject], wanted: Measurement) -> Iterator[tupl
     cases = [subject.again(target=None) if wanted.given else subject.case for subject in subjects]
     for case in (*cases, *(subject.case for subject in subjects)):  # every method pays for its own forwards
         case.responses.clear()
-    memory = PeakMemory(cases[0].model)
+    memory = PeakMemory(cases[0].model, thorough=True)
     searches = search_together(cases, wanted.recipe, wanted.seed, cases[0].batching, budget=wanted.budget)
     for number, found, seconds in searches:
         spent = {"seconds": seconds, **memory.spent()}

@@ -138,7 +138,7 @@ class Case:
         start = time.perf_counter()
         searches = [self.start(recipe, seed, budget=budget, progress=progress) for seed in seeds]
         found = dict(drive(searches, Responder(), batch_size=lambda: self.batching.size))
-        spent = {"budget": budget, "seconds": time.perf_counter() - start, **memory.spent()}
+        spent = {**memory.spent(), "budget": budget, "seconds": time.perf_counter() - start}  # the device has finished
         return [self.result(found[i], self.provenance(recipe, seed) | spent) for i, seed in enumerate(seeds)]
 
     def replay(self, order: Sequence[int]) -> Curves:

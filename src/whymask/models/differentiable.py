@@ -7,7 +7,7 @@ from typing import Protocol, Self, runtime_checkable
 
 import numpy as np
 import torch
-from PIL import Image, ImageFilter
+from scipy.ndimage import gaussian_filter
 
 from whymask.errors import WhymaskError
 from whymask.images.imaging import Canvas
@@ -75,7 +75,7 @@ class Differentiable:
     read: Callable[[torch.Tensor], Evidence]  # from inputs (B, ...)
     encode: Callable[[Canvas], torch.Tensor]  # pixels (H, W, 3) in the model's own layout
     tokens: ImageTokens | None = None  # where a language model reads the image
-    at_once: int = 20  # images whose graphs may be held at the same time
+    at_once: int = 20  # images whose graphs may be held at the same time; one where a single image fills the device
 
     @property
     def inputs(self) -> torch.Tensor:
@@ -102,23 +102,48 @@ class Differentiable:
         mixed: torch.Tensor = blend(masks, self.bound.pixel, self.inputs, x0)
         return mixed
 
-    def blurred(self, radius: float) -> torch.Tensor:
-        """The image after a Gaussian blur of this standard deviation, in pixels."""
-        picture = Image.fromarray(self.bound.canvas).filter(ImageFilter.GaussianBlur(radius))
-        return self.encode(np.asarray(picture))
+    def blurred(self, std: float, reach: int) -> torch.Tensor:
+        """The image after a Gaussian blur of this standard deviation, cut off `reach` pixels from its centre."""
+        smooth = gaussian_filter(self.bound.canvas.astype(np.float32), std, axes=(0, 1), radius=reach, mode="mirror")
+        return self.encode(smooth.round().astype(np.uint8))
+
+    def plain(self, red: int, green: int, blue: int) -> torch.Tensor:
+        """A picture of one colour in the model's own layout."""
+        return self.encode(np.broadcast_to(np.array([red, green, blue], np.uint8), self.bound.canvas.shape).copy())
+
+    @cached_property
+    def ends(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """The least and the largest value every element of the inputs can have."""
+        black, white = self.plain(0, 0, 0), self.plain(255, 255, 255)
+        return torch.minimum(black, white), torch.maximum(black, white)
 
     @cached_property
     def level(self) -> torch.Tensor:
         """How much one grey level is in the units of the inputs."""
-        black = np.zeros_like(self.bound.canvas)
-        return (self.encode(black + np.uint8(255)) - self.encode(black)) / 255  # half precision cannot tell 1 from 0
+        # Half precision cannot tell 1 from 0.
+        return (self.plain(255, 255, 255) - self.plain(0, 0, 0)) / 255
 
-    def plane(self, values: torch.Tensor) -> torch.Tensor:
-        """(H, W) the sum of values, one for every element of the inputs, over the elements of each pixel."""
+    @cached_property
+    def channel(self) -> torch.Tensor:
+        """Which of red, green and blue every element of the inputs holds: 0, 1 or 2."""
+        black = self.plain(0, 0, 0)
+        pure = torch.stack([self.plain(255, 0, 0), self.plain(0, 255, 0), self.plain(0, 0, 255)])
+        return (pure - black).abs().argmax(dim=0)
+
+    def channels(self, values: torch.Tensor) -> torch.Tensor:
+        """(3, H, W) the sum of values, one for every element of the inputs, by pixel and colour.
+
+        Some models take an image more than once, as two frames of a film, and then a pixel has several elements.
+        """
         height, width = self.shape
         values = values * (self.level != 0)  # what a margin adds belongs to no pixel
-        pixel, empty = self.bound.pixel.expand_as(values), torch.zeros(height * width, device=values.device)
-        return empty.index_add(0, pixel.flatten(), values.float().flatten()).view(height, width)
+        place = self.channel * (height * width) + self.bound.pixel
+        empty = torch.zeros(3 * height * width, device=values.device)
+        return empty.index_add(0, place.flatten(), values.float().flatten()).view(3, height, width)
+
+    def plane(self, values: torch.Tensor) -> torch.Tensor:
+        """(H, W) the sum of values, one for every element of the inputs, by pixel."""
+        return self.channels(values).sum(dim=0)
 
     def stretched(self, cells: torch.Tensor) -> torch.Tensor:
         """A map (h, w) of the whole grid at its full size (H, W)."""

@@ -196,7 +196,7 @@ class Mllm(GridModel):
             usual=round(self.cam_depth * len(layers)),
             place=lambda cells: self.on_canvas(cells, shape),
         )
-        return Differentiable(bound, self.module, read, self.encode, tokens)
+        return Differentiable(bound, self.module, read, self.encode, tokens, at_once=1)
 
     def _ids(self, wanted: Sequence[tuple[int, ...]]) -> torch.Tensor:
         """The ids of which any will do, by position, (E, m); -1 where there are fewer."""
