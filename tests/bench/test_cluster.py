@@ -61,7 +61,7 @@ def test_a_killed_worker_changes_nothing(tmp_path, monkeypatch):
     workers.mkdir()
     (tmp_path / "toy.py").write_text(TOY)
     models = [{"id": "toy.py:load", "name": "toy", "options": {"workers": str(workers)}}]  # relative to where it runs
-    given = table(tmp_path, models=models, seeds=[0])
+    given = table(tmp_path, models=models, seeds=[0], keep="masks")
     words = ["bench", "run", toml(tmp_path / "bench.toml", given), "--ray", "auto", "--quiet"]
     process = subprocess.Popen(
         [sys.executable, "-c", MAIN, *map(str, words)], stdout=-1, stderr=-1, text=True, cwd=tmp_path
@@ -78,6 +78,8 @@ def test_a_killed_worker_changes_nothing(tmp_path, monkeypatch):
     assert len({record["key"] for record in lines(tmp_path / "run")}) == len(lines(tmp_path / "run")) == 48
     (records,) = (tmp_path / "run").glob("records-*.jsonl")
     assert records.name.startswith(f"records-{process.pid}-")
+    (regions,) = (tmp_path / "run" / "regions").iterdir()  # kept by the same process, one file for one grid
+    assert {record["layout"] for record in lines(tmp_path / "run")} == {regions.stem}
     monkeypatch.chdir(tmp_path)
     run(config({**given, "out": str(tmp_path / "alone")}), quiet=True)
     assert results(tmp_path / "run") == results(tmp_path / "alone")

@@ -68,10 +68,13 @@ def test_what_repairs_with_how_little_removed():
     case = Case.of(BRIGHT, Talker("Nothing"), target="No", question="?", regions="grid:2x2")
     rows = prefixes([2, 0, 1, 3])
     assert [ok for _, ok in replies(case, rows)] == [False, True, True, False]
-    assert outcome(case, rows) == RepairOutcome(True, removed=0.25, kept=0.5)
-    assert outcome(case, prefixes([3, 2, 1, 0])) == RepairOutcome(False, removed=1.0)
-    assert outcome(case, rows[1:2]) == RepairOutcome(True, kept=0.5)
-    assert outcome(case, rows[:1]) == RepairOutcome(False, kept=0.25)
+    for some, told in (
+        (rows, RepairOutcome(True, removed=0.25, kept=0.5)),
+        (prefixes([3, 2, 1, 0]), RepairOutcome(False, removed=1.0)),
+        (rows[1:2], RepairOutcome(True, kept=0.5)),
+        (rows[:1], RepairOutcome(False, kept=0.25)),
+    ):
+        assert outcome(replies(case, some), some @ case.partition.areas) == told
 
 
 def test_generates_only_what_is_neither_yes_nor_no():

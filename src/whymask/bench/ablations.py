@@ -83,7 +83,8 @@ def overlaps(runs: Sequence[str | Path]) -> str:
     found: dict[str, dict[str, dict[str, tuple[int, ...]]]] = {}  # by model and split, method, sample
     for line in read(runs).lines:
         model, split, method = line.row.names
-        found.setdefault(f"{model}, {split}", {})[method] = line.masks
+        masks = {sample: tuple(first.get("mask", ())) for sample, first in line.firsts.items()}
+        found.setdefault(f"{model}, {split}", {})[method] = masks
     lines = []
     for title, rows in found.items():
         lines += [f"### {title}", "", "| comparison | overlap | Jaccard | samples |", "|---|---|---|---|"]

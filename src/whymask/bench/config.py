@@ -91,6 +91,7 @@ class Config:
     budget: NonNegative | None = None
     batch_size: Count | None = None
     together: Count = 16  # samples searched at the same time
+    keep: Literal["masks"] | None = None  # what figures of evidence need besides the records
 
     @property
     def case(self) -> dict[str, Any]:

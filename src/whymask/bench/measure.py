@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from whymask.arrays import Bools
+from whymask.bench.kept import Layout
 from whymask.data.objects import overlap
 from whymask.explainer.answers import mistake, yes_or_no
 from whymask.explainer.case import Case, Responder, prefixes
@@ -19,6 +20,7 @@ from whymask.search.driver import SearchResult
 
 Measured = dict[str, Any] | Exception
 
+DIGITS = 6  # of the points of curves that are kept
 MOVED = ("insertion_auc", "deletion_auc")  # of an ordering, measured on other fills too
 
 
@@ -32,6 +34,7 @@ class Measurement:
     budgets: tuple[int, ...] = ()  # the score of the mask after so many forwards is recorded too
     fills: tuple[str, ...] = ()  # what was found is scored on these fills too
     given: bool = False  # search for the model's own answer; what is found is judged by the sample's target
+    keep: bool = False  # what figures of the evidence need is recorded too
 
 
 @dataclass(eq=False)
@@ -90,6 +93,7 @@ def numbers(subject: Subject, wanted: Measurement, found: SearchResult) -> dict[
         "nominal": found.ledger.nominal,
         "complete": found.complete,
         "label": case.bound.target.label,
+        **({"layout": Layout.of(case)} if wanted.keep else {}),
     }
     mask = [] if found.selection is None else list(found.selection.regions)
     if found.order is not None:
@@ -100,8 +104,10 @@ def numbers(subject: Subject, wanted: Measurement, found: SearchResult) -> dict[
         for fill in wanted.fills:
             moved = subject.again(fill=fill).replay(order).summary()
             result |= {f"{name}/{fill}": moved[name] for name in MOVED}
+        if wanted.keep:
+            result |= {name: getattr(curves, name).round(DIGITS).tolist() for name in ("insertion", "deletion")}
         first = order[: case.model.default_k]
-        return {**counted, **result, **_overlap(subject, first), **repair(case, prefixes(order))}
+        return {**counted, **result, **_overlap(subject, first), **repair(case, prefixes(order), wanted.keep)}
     kept = np.isin(np.arange(case.partition.n), mask)
     ((score, removed, full, blank),), _ = case.ask(np.array([kept, ~kept, kept | True, kept & False]))
     scores = {"score": float(score), "removed_score": float(removed), "full": float(full), "blank": float(blank)}
@@ -109,7 +115,7 @@ def numbers(subject: Subject, wanted: Measurement, found: SearchResult) -> dict[
     scores |= {f"score@{budget}": _score(case, _mask_at(wanted, found, budget)) for budget in wanted.budgets}
     area = float(case.partition.areas[mask].sum())
     result = {**counted, **scores, **_enough(found, score), "area": area, "mask": mask}
-    return {**result, **_overlap(subject, mask), **repair(case, kept[None])}
+    return {**result, **_overlap(subject, mask), **repair(case, kept[None], wanted.keep)}
 
 
 def _score(case: Case, kept: Bools) -> float:
@@ -137,10 +143,12 @@ def _overlap(subject: Subject, regions: Sequence[int]) -> dict[str, float]:
     return {} if subject.objects is None else overlap(subject.case, subject.objects, regions)
 
 
-def repair(case: Case, rows: Bools) -> dict[str, Any]:
+def repair(case: Case, rows: Bools, keep: bool = False) -> dict[str, Any]:
     """What becomes of a wrong answer when only these regions (B, n), a mask or the prefixes of an ordering, are kept.
 
-    Nothing where the answer is right, unknown, or of another kind than a class, a yes or a no.
+    Nothing where the answer is right, unknown, or of another kind than a class, a yes or a no. With `keep`, also the
+    answer to the mask, or to the shortest prefix that repairs (where none does, the one with the highest score), and
+    which prefixes repair.
     """
     target = case.bound.target
     whole = np.ones((1, case.partition.n), dtype=bool)
@@ -151,6 +159,13 @@ def repair(case: Case, rows: Bools) -> dict[str, Any]:
     ((given, right),) = replies(case, whole)
     if right:
         return {}
-    tried = outcome(case, rows)
-    result = {"given": given, "mistake": mistake(given, target.label), "repaired": tried.repaired}
-    return {**result, "removed": tried.removed, "kept": tried.kept}
+    answers = replies(case, rows)
+    tried = outcome(answers, rows @ case.partition.areas)
+    result: dict[str, Any] = {"given": given, "mistake": mistake(given, target.label), "repaired": tried.repaired}
+    result |= {"removed": tried.removed, "kept": tried.kept}
+    if not keep:
+        return result
+    sizes = [size for size, (_, ok) in enumerate(answers, 1) if ok]
+    shown = sizes[0] if sizes else 1 + int(case.ask(rows)[0][0].argmax())
+    result["answer"] = answers[shown - 1][0]
+    return result if len(rows) == 1 else {**result, "prefix": shown, "right": sizes}

@@ -19,6 +19,7 @@ from typing import IO, Any
 
 from filelock import FileLock, Timeout
 
+from whymask.bench.kept import Layout
 from whymask.errors import WhymaskError
 from whymask.utils.digest import digest
 from whymask.utils.files import atomic, sync_folder, writable
@@ -28,8 +29,9 @@ Record = dict[str, Any]
 
 LONGEST = 2**24  # bytes of a line; the record of a thousand regions has about ten thousand
 LARGEST = 2**63  # no number of a record is larger
-TEXTS = ("key", "row", "sample", "error", "label", "given", "mistake")
-LISTS = ("order", "mask")
+TEXTS = ("key", "row", "sample", "error", "label", "given", "mistake", "answer", "layout")
+LISTS = ("order", "mask", "right")
+POINTS = ("insertion", "deletion")
 OPTIONAL = ("mistake", "removed", "kept")  # may be null
 
 
@@ -113,7 +115,12 @@ class Store:
                 self.rows[row.hash] = row
 
     def append(self, record: Record) -> None:
-        """Write a record; it survives the end of this process, however that comes."""
+        """Write a record; it survives the end of this process, however that comes.
+
+        A layout in it is written first, into a file of its own, and the record names it.
+        """
+        if isinstance(layout := record.get("layout"), Layout):
+            record = {**record, "layout": layout.save(self.folder)}
         data = json.dumps(record).encode() + b"\n"
         try:
             if self._file is None:
@@ -187,13 +194,19 @@ def _record(line: bytes) -> Record | None:
 
 
 def _fits(name: str, value: Any) -> bool:
-    """Whether a record can have this value under this name: a text, a list of regions, or else a finite number."""
+    """Whether a record can have this value under this name: a text, a list of regions or scores, or a number."""
     if value is None:
         return name in OPTIONAL
     if name in TEXTS:
         return isinstance(value, str)
     if name in LISTS:
         return isinstance(value, list) and all(type(region) is int for region in value)
+    if name in POINTS:
+        return isinstance(value, list) and all(map(_is_number, value))
+    return _is_number(value)
+
+
+def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and abs(value) < LARGEST
 
 

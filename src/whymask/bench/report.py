@@ -8,13 +8,18 @@ from html import escape
 from pathlib import Path
 
 import numpy as np
+from PIL import Image, ImageColor, ImageFilter
 
 from whymask.arrays import Floats
+from whymask.bench.evidence import evidence, samples_of
 from whymask.bench.render import Grid, methods_grids, notes
 from whymask.bench.table import COLUMNS, Line, table
-from whymask.data.manifest import Sample, manifest_of, read_manifest
+from whymask.data.manifest import Sample
 from whymask.errors import WhymaskError
-from whymask.images.imaging import load_image
+from whymask.images.imaging import Canvas, load_image
+from whymask.results.base import ExplainedImage
+from whymask.results.figure import dimmed
+from whymask.results.plotting import EVIDENCE
 from whymask.views.document import thumbnail
 from whymask.views.report import asset, page
 
@@ -26,6 +31,7 @@ SPREAD = {
 }
 """The numbers whose spread over the samples is drawn; all of them lie between 0 and 1."""
 BINS = 25
+OUTLINED = "Outlined: the mask, or the shortest prefix of an ordering that keeps 80 % of the score of the whole image."
 
 
 def bench_report(runs: Sequence[Path]) -> str:
@@ -64,14 +70,15 @@ def _block(block: list[Line], grids: list[Grid], runs: Sequence[Path]) -> str:
     if not told:
         return "<p>There is no result yet.</p>"
     spreads = "".join(_spread(name, told) for name in SPREAD if any(name in line.values for line in told))
-    lists = [file for run in runs if (file := manifest_of(run, *block[0].row.names[:2])).is_file()]
-    known = {sample.id: sample for file in lists for sample in read_manifest(file)}
-    cases = "".join(_cases(line, known, first=line is told[0]) for line in told)
+    known = samples_of(runs, *block[0].row.names[:2])
+    cases = "".join(_cases(line, known, runs, first=line is told[0]) for line in told)
+    kept = any("layout" in record for line in told for record in line.firsts.values())
+    outlined = f'<p class="wm-small">{OUTLINED}</p>' if kept else ""
     more = "".join(f"<h3>{escape(grid.title)}</h3>{_table(grid)}" for grid in grids[1:])
     return (
         f"{_table(grids[0])}{more}<h3>How the samples spread</h3>"
         '<p class="wm-small">Bars: how many samples score that much. Line: the median. Band: the middle half.</p>'
-        f'<div class="wb-spreads">{spreads}</div><h3>Best, median and worst</h3>{cases}'
+        f'<div class="wb-spreads">{spreads}</div><h3>Best, median and worst</h3>{outlined}{cases}'
     )
 
 
@@ -124,7 +131,7 @@ def _histogram(method: str, spread: Spread, tallest: float) -> str:
     )
 
 
-def _cases(line: Line, known: Mapping[str, Sample], *, first: bool) -> str:
+def _cases(line: Line, known: Mapping[str, Sample], runs: Sequence[Path], *, first: bool) -> str:
     """Three of the samples that have the number that decides, ranked by it; equal ones by their curve or mask."""
     name = line.row.emphasis if line.row.emphasis in line.values else "score"
     if name not in line.values:
@@ -134,16 +141,16 @@ def _cases(line: Line, known: Mapping[str, Sample], *, first: bool) -> str:
     having = np.flatnonzero(~np.isnan(values))
     ranked = having[np.lexsort((-ties[having], -values[having]))].tolist()
     chosen = {"best": ranked[0], "median": ranked[(len(ranked) - 1) // 2], "worst": ranked[-1]}
-    cards = "".join(_case(which, line, at, name, known) for which, at in chosen.items())
+    cards = "".join(_case(which, line, at, name, known, runs) for which, at in chosen.items())
     title = f"{escape(line.row.method)} <small>by {escape(COLUMNS[name].name)}</small>"
     state = " open" if first else ""
     return f'<details class="wb-cases"{state}><summary>{title}</summary><div class="wb-cards">{cards}</div></details>'
 
 
-def _case(which: str, line: Line, at: int, name: str, known: Mapping[str, Sample]) -> str:
+def _case(which: str, line: Line, at: int, name: str, known: Mapping[str, Sample], runs: Sequence[Path]) -> str:
     sample = line.samples[at]
     found = known.get(sample)
-    label = line.labels[sample]
+    label = line.firsts[sample].get("label", "")
     asked = found.question if found and found.question else ""
     about = [asked, f"\u201c{label}\u201d" if label else "", f"sample {sample}"]
     others = [
@@ -153,17 +160,34 @@ def _case(which: str, line: Line, at: int, name: str, known: Mapping[str, Sample
     ]
     lines = "".join(f"<span>{escape(text)}</span>" for text in [*about, ", ".join(others)] if text)
     return (
-        f'<figure class="wb-case">{_picture(found, label or sample)}<figcaption>'
+        f'<figure class="wb-case">{_picture(line, found, runs, label or sample)}<figcaption>'
         f"<span>{which}</span><strong>{line.values[name][at]:.3f}</strong>{lines}</figcaption></figure>"
     )
 
 
-def _picture(sample: Sample | None, alt: str) -> str:
-    """The photo, where it is still there."""
+def _picture(line: Line, sample: Sample | None, runs: Sequence[Path], alt: str) -> str:
+    """The photo, where it is still there, with the evidence in it where the run kept that."""
     try:
+        if sample is not None and "layout" in line.firsts[sample.id]:
+            found = evidence(runs, line, sample)
+            alt = f"{alt}; the evidence: {len(found.regions)} of {found.image.partition.n} regions"
+            return _image(_marked(found.image, found.regions), alt)
         if sample is not None:
-            photo = np.asarray(load_image(sample.image))
-            return f'<img src="{thumbnail(photo, 240)}" alt="{escape(alt)}">'
+            return _image(np.asarray(load_image(sample.image)), alt)
     except WhymaskError:
         pass
     return '<p class="wb-missing">Its image is not here.</p>'
+
+
+def _image(photo: Canvas, alt: str) -> str:
+    return f'<img src="{thumbnail(photo, 240)}" alt="{escape(alt)}">'
+
+
+def _marked(image: ExplainedImage, regions: Sequence[int]) -> Canvas:
+    """The photo with its evidence outlined, and dimmed elsewhere."""
+    mask = image.pixels(regions)
+    inside = Image.fromarray((image.on_photo(mask) > 0).astype(np.uint8))
+    wide = 2 * (max(inside.size) // 120) + 1  # visible in the thumbnail too
+    border = np.asarray(inside) > np.asarray(inside.filter(ImageFilter.MinFilter(wide)))
+    shown = np.where(border[..., None], ImageColor.getrgb(EVIDENCE), dimmed(image, mask))
+    return shown.clip(0, 255).astype(np.uint8)

@@ -28,15 +28,18 @@ class Summary:
     done: int = 0  # have a result, from this run or one before
     failed: list[str] = field(default_factory=list)  # "sample, method: error"
     skipped: int = 0  # lines of earlier records that could not be read
+    unkept: int = 0  # results from before `keep` was set: no figure can show their evidence
 
     def __str__(self) -> str:
         failed = f", {len(self.failed)} failed" if self.failed else ""
         return f"{self.done} of {self.total} results are there{failed}"
 
-    def count(self, items: Sequence[Item], store: Store) -> None:
+    def count(self, items: Sequence[Item], store: Store, keep: bool) -> None:
         """Add what has become of these."""
         self.total += len(items)
-        self.done += sum(item.key in store.records for item in items)
+        done = [store.records[item.key] for item in items if item.key in store.records]
+        self.done += len(done)
+        self.unkept += keep * sum("layout" not in record for record in done)
         for row, _, sample, key in items:
             if key in store.errors:
                 self.failed.append(f"{sample.id}, {row.method}: {store.errors[key]['error']}")
@@ -77,7 +80,7 @@ def run(
                         for record in workers.results(Queue(work, store)):
                             store.append(record)
                             bar.add(store.rows[record["row"]], record)
-                summary.count(items, store)
+                summary.count(items, store, bool(config.keep))
     finally:
         store.close()
     summary.skipped = store.skipped

@@ -113,8 +113,7 @@ class Line:
     seeds: tuple[int, ...]
     failed: int  # results that are missing because of an error
     values: dict[str, Floats] = field(repr=False)  # by column, a mean over the seeds per sample; NaN where it has none
-    labels: dict[str, str] = field(repr=False)  # by sample, of the answer that is explained
-    masks: dict[str, tuple[int, ...]] = field(repr=False)  # by sample, of its first seed
+    firsts: dict[str, Record] = field(repr=False)  # by sample, of its first seed
     spread: dict[str, float] = field(repr=False)  # by column, the standard deviation over seeds, a mean over samples
     cells: dict[str, Cell] = field(default_factory=dict)
     differences: dict[str, Cell] = field(default_factory=dict)
@@ -241,9 +240,7 @@ def _line(row: Row, records: list[Record], failed: int) -> Line:
             if several and name not in PROFILE:
                 spread[name] = float(np.mean(several))
     firsts = {sample: results[sample][min(results[sample])] for sample in samples}
-    labels = {sample: first.get("label", "") for sample, first in firsts.items()}
-    masks = {sample: tuple(first.get("mask", ())) for sample, first in firsts.items()}
-    return Line(row, samples, seeds, failed, values, labels, masks, spread)
+    return Line(row, samples, seeds, failed, values, firsts, spread)
 
 
 def _values(records: Iterable[Record], column: str) -> list[float]:

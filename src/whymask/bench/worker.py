@@ -100,7 +100,13 @@ class Worker:
             method = config.methods[row.place[2]]
             for seed in seeds:
                 wanted = Measurement(
-                    recipe, seed, config.budget, method.budgets, config.fills, method.target == "given"
+                    recipe,
+                    seed,
+                    config.budget,
+                    method.budgets,
+                    config.fills,
+                    method.target == "given",
+                    bool(config.keep),
                 )
                 items = [item for item in work.results(row, seed) if item.key in missing]
                 for item, outcome in _outcomes([(item, subject(item.sample)) for item in items], wanted):

@@ -101,6 +101,36 @@ def print_table(
         print(out)
 
 
+@bench.command("figure")
+def draw_figures(
+    runs: Runs,
+    kinds: Annotated[
+        list[str] | None, typer.Option("--kind", help="compare, repair, tail, budget or k; may be repeated.")
+    ] = None,
+    methods: Annotated[list[str] | None, typer.Option("--method", help="Show this row; may be repeated.")] = None,
+    against: Annotated[str | None, typer.Option(help="The row that the others are compared with.")] = None,
+    samples: Annotated[list[str] | None, typer.Option("--sample", help="Show this one; may be repeated.")] = None,
+    shown: Annotated[int, typer.Option(help="How many samples to pick, where none is named.", min=1)] = 3,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder; by default figures in the run's.")] = None,
+    suffix: Annotated[str, typer.Option("--format", help="png, pdf or svg.")] = "png",
+) -> None:
+    """Draw the paper's figures from runs: evidence and repairs by method, the long tail, budget and k.
+
+    Evidence needs a run with keep = "masks" and its images. Without --kind, whatever the records allow is drawn, one
+    file for every kind, model and split.
+    """
+    from whymask.bench.figures import Choice, figures
+
+    choice = Choice(methods or (), against, samples or (), shown)
+    drawn = figures(runs, kinds or (), out or runs[0] / "figures", suffix, choice)
+    if not drawn.files:
+        raise WhymaskError(drawn.problems[0] if drawn.problems else "the records hold nothing that a figure shows.")
+    for problem in drawn.problems:
+        print(f"whymask: {problem}", file=sys.stderr)
+    for file in drawn.files:
+        print(file)
+
+
 @bench.command("export")
 def export_records(
     runs: Runs,
@@ -131,6 +161,13 @@ def _report_problems(summary: Summary) -> None:
     if summary.skipped:
         lines = f"{summary.skipped} line{'s' if summary.skipped > 1 else ''} of earlier records"
         print(f"whymask: {lines} could not be read; what was missing is computed again.", file=sys.stderr)
+    if summary.unkept:
+        results = f"{summary.unkept} result{'s' if summary.unkept > 1 else ''}"
+        print(
+            f"whymask: {results} of an earlier run, without keep, cannot be drawn; repeat the run in another folder "
+            "(--out) for their figures.",
+            file=sys.stderr,
+        )
     for line in summary.failed[:10]:
         print(f"failed: {line}", file=sys.stderr)
     if len(summary.failed) > 10:

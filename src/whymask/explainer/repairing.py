@@ -1,8 +1,10 @@
 """repair: find the evidence for the answer that should have been given, keep only that, and ask again."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from whymask.arrays import Bools
+from whymask.arrays import Bools, Floats
 from whymask.errors import WhymaskError
 from whymask.explainer.answers import begins, in_words
 from whymask.explainer.case import Case, Listener, prefixes
@@ -43,11 +45,15 @@ def replies(case: Case, rows: Bools) -> list[tuple[str, bool]]:
     return [(text, begins(text, target.label)) for text in texts]
 
 
-def outcome(case: Case, rows: Bools) -> RepairOutcome:
-    """Whether a mask (1, n), or a prefix of an ordering (n, n), repairs the answer, and with how little removed."""
-    right = [ok for _, ok in replies(case, rows)]
-    areas = rows @ case.partition.areas
-    if len(rows) == 1:
+def outcome(answers: Sequence[tuple[str, bool]], areas: Floats) -> RepairOutcome:
+    """Whether a mask, or a prefix of an ordering, repairs the answer, and with how little removed.
+
+    Args:
+        answers: the `replies` to the mask, or to all prefixes.
+        areas: (1,) or (n,) the share of the grid that each of them keeps.
+    """
+    right = [ok for _, ok in answers]
+    if len(right) == 1:
         return RepairOutcome(right[0], kept=float(areas[0]))
     first = float(areas[right.index(True)]) if any(right) else None
     return RepairOutcome(any(right), correction_region(areas, right), kept=first)

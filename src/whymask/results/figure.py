@@ -30,7 +30,7 @@ def mask_figure(result: Explanation, regions: Sequence[int], score: float, remov
     bare(photo, result.image.photo)
     _frame(photo, result.image)
     photo.set_title(headline(result.image))
-    show_evidence(marked, result, regions)
+    show_evidence(marked, result.image, regions, result.names(regions))
     marked.set_title(f"the evidence\n{len(regions)} of {result.n} regions")
     _show_halves((kept, removed), result.image, regions, f"{len(regions)} of {result.n}", (score, removed_score))
     return figure
@@ -95,17 +95,22 @@ def slope(image: ExplainedImage) -> float:
     return float(min(HIGHEST, max(LOWEST, height / width)))
 
 
-def show_evidence(axes: Axes, result: Explanation, regions: Sequence[int], *, numbers: bool = True) -> None:
-    """The photo with some regions outlined."""
-    _show_photo(axes, result.image, result.image.pixels(regions))
-    for region, name in zip(regions, result.names(regions), strict=True):
-        inside = result.image.on_photo(result.image.pixels([region])) > 0
+def show_evidence(axes: Axes, image: ExplainedImage, regions: Sequence[int], names: Sequence[int] = ()) -> None:
+    """The photo with some regions outlined, and their names where these are given."""
+    _show_photo(axes, image, image.pixels(regions))
+    for region, name in zip_longest(regions, names, fillvalue=""):
+        inside = image.on_photo(image.pixels([int(region)])) > 0
         rows, cols = np.nonzero(inside)
         if not len(rows):
             continue  # thinner than a pixel of the photo
         contour(axes, inside, 0.9)
         style: dict[str, Any] = {"color": EVIDENCE, "fontsize": 5.5, "weight": "bold", "ha": "center", "va": "center"}
-        axes.text(cols.mean(), rows.mean(), str(name) if numbers else "", clip_on=True, path_effects=halo(), **style)
+        axes.text(cols.mean(), rows.mean(), str(name), clip_on=True, path_effects=halo(), **style)
+
+
+def dimmed(image: ExplainedImage, mask: Bools) -> Floats:
+    """(h, w, 3) the photo, darker where it is no evidence."""
+    return np.where(image.on_photo(mask)[..., None] > 0, 1.0, 0.45) * image.photo
 
 
 def _draw_curves(axes: Axes, curves: Curves, prefix: int) -> None:
@@ -149,7 +154,7 @@ def _show_photo(axes: Axes, image: ExplainedImage, mask: Bools | None) -> None:
     shown = image.photo.astype(float)
     faded = 0.25 * shown + 0.75 * 255
     if mask is not None:
-        shown = np.where(image.on_photo(mask)[..., None] > 0, shown, 0.45 * shown)
+        shown = dimmed(image, mask)
     bare(axes, np.where(seen[..., None], shown, faded).clip(0, 255).astype(np.uint8))
     _frame(axes, image)
     if seen.mean() < 0.999:

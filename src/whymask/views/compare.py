@@ -35,7 +35,7 @@ def compare_figure(explanations: Sequence[EvidenceMask | Ordering]) -> Figure:
     reference = next((one.curves for one in explanations if isinstance(one, Ordering) and one.curves), None)
     for axes, one, (colour, line) in zip(tops, explanations, cycle(LINES), strict=False):
         regions = one.regions if isinstance(one, EvidenceMask) else one.order[: one.prefix]
-        show_evidence(axes, one, regions, numbers=False)
+        show_evidence(axes, one.image, regions)
         method = wrapped(str(one.provenance["method"]), 60)
         area = float(one.image.partition.areas[list(regions)].sum())
         size = f"{len(regions)} of {one.n} regions ({area:.0%})"

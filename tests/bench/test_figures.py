@@ -1,0 +1,317 @@
+"""Figures of a run: what it keeps for them, what they show, and what they say when something is missing."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+import whymask
+from whymask import WhymaskError
+from whymask.bench.config import config
+from whymask.bench.evidence import evidence, samples_of
+from whymask.bench.figures import Choice, _compare, _repair, figures
+from whymask.bench.kept import Layout
+from whymask.bench.plots import budget_plot, k_plot, tail_plot, varied
+from whymask.bench.records import Store
+from whymask.bench.report import bench_report
+from whymask.bench.runner import run
+from whymask.bench.table import table as made_table
+from whymask.bench.tail import Gap
+from whymask.cli import app
+from whymask.data.manifest import Sample, write_manifest
+from whymask.images.partition import Partition
+
+from bench.made_up import ordering, row, write
+from bench.toy import METHODS, finish, results, start, table, toml
+from models.talker import BRIGHT, Talker
+
+KEPT = ("layout", "insertion", "deletion", "answer", "prefix", "right")
+
+
+@pytest.fixture
+def kept(place):
+    """A run of seven photos that kept its masks."""
+    run(config(table(place, keep="masks", methods=[*METHODS, "phasewin"])), quiet=True)
+    return place / "run"
+
+
+@pytest.fixture
+def repaired(tmp_path):
+    """Questions whose wrong answers a run repairs, with an ordering and with a mask."""
+    Image.fromarray(BRIGHT).save(tmp_path / "bright.png")
+    write_manifest(tmp_path / "cases.jsonl", [Sample("q", str(tmp_path / "bright.png"), "No", "Is there a dog?")])
+    methods = ["greedy", {"method": "trace", "params": {"k": 1, "rounds": 2, "samples": 4}}, "occlusion"]
+    given = table(tmp_path, keep="masks", methods=methods, seeds=[0], regions="grid:2x2")
+    run(config(given), load=lambda spec: Talker(), quiet=True)
+    return tmp_path / "run"
+
+
+def blocks(run):
+    return made_table([run]).blocks
+
+
+def without(records):
+    return {key: {n: v for n, v in record.items() if n not in KEPT} for key, record in records.items()}
+
+
+def test_keeping_masks_changes_no_number(place, kept):
+    run(config(table(place, methods=[*METHODS, "phasewin"], out=str(place / "plain"))), quiet=True)
+    plain = results(place / "plain")
+    assert without(results(kept)) == plain  # the keys too
+    assert not {*KEPT} & set().union(*plain.values())
+    assert not (place / "plain" / "regions").exists()
+    assert made_table([kept]).hash == made_table([place / "plain"]).hash
+
+
+def test_what_is_kept_is_what_explain_finds(place, kept):
+    model = whymask.load(f"{place}/toy.py:load")
+    for line in blocks(kept)[0]:
+        for sample in samples_of([kept], "toy", "mine").values():
+            found = evidence([kept], line, sample)
+            case = whymask.explain(sample.image, model, method="greedy", regions="grid:3x3")
+            np.testing.assert_array_equal(found.image.partition.labels, case.image.partition.labels)
+            np.testing.assert_array_equal(found.image.canvas, case.image.canvas)
+            np.testing.assert_array_equal(found.image.fill, case.image.fill)
+            if line.row.method == "greedy":
+                curves = whymask.replay(case, model)
+                np.testing.assert_allclose(found.curves.insertion, curves.insertion, atol=5e-7)
+                np.testing.assert_allclose(found.curves.deletion, curves.deletion, atol=5e-7)
+                assert found.regions == list(case.order[: curves.prefix()])
+
+
+def test_one_small_file_for_regions_that_are_the_same(kept):
+    (file,) = (kept / "regions").iterdir()  # the same grid on every photo
+    assert file.stat().st_size < 1000
+    with np.load(file) as arrays:
+        assert arrays["labels"].dtype == np.uint8
+
+
+def test_shards_share_the_files(place, kept):
+    given = config(table(place, keep="masks", methods=[*METHODS, "phasewin"], out=str(place / "parts")))
+    for i in range(2):
+        run(given, shard=(i, 2), quiet=True)
+    assert results(place / "parts") == results(kept)
+    assert [f.name for f in (place / "parts" / "regions").iterdir()] == [f.name for f in (kept / "regions").iterdir()]
+
+
+def test_results_from_before_are_counted(place):
+    run(config(table(place, methods=["greedy"], seeds=[0])), quiet=True)
+    summary = run(config(table(place, seeds=[0], keep="masks")), quiet=True)
+    assert (summary.done, summary.unkept) == (14, 7)
+    file = toml(place / "bench.toml", table(place, seeds=[0], keep="masks"))
+    code, _, err = finish(start("run", file, "--quiet"))
+    assert code == 0
+    assert "7 results of an earlier run, without keep, cannot be drawn; repeat the run in another folder" in err
+    made = figures([place / "run"], ["compare"], place / "out")  # of the rows that have masks
+    assert [file.name for file in made.files] == ["compare-toy-mine.png"]
+    with pytest.raises(WhymaskError, match='set keep = "masks"'):
+        _compare([place / "run"], blocks(place / "run")[0], Choice(methods=["greedy"]))
+
+
+def test_a_layout_is_read_back_and_a_damaged_one_is_not(tmp_path):
+    labels = np.arange(300 * 2).reshape(300, 2) // 2
+    layout = Layout(Partition(labels.astype(np.int32), "x"), (0.0, 0.25, 1.0, 0.75))
+    name = layout.save(tmp_path)
+    again = Layout.read(tmp_path, name)
+    np.testing.assert_array_equal(again.partition.labels, labels)
+    assert again.box == layout.box
+    assert Layout.read(tmp_path, "0" * 16) is None
+    assert Layout.read(tmp_path / "regions", f"../regions/{name}") is None
+    file = tmp_path / "regions" / f"{name}.npz"
+    file.rename(file.with_name(f"{'1' * 16}.npz"))
+    with pytest.raises(WhymaskError, match="is damaged"):
+        Layout.read(tmp_path, "1" * 16)
+    file.write_bytes(b"nonsense")
+    with pytest.raises(WhymaskError, match="is damaged"):
+        Layout.read(tmp_path, name)
+
+
+def test_methods_side_by_side(kept):
+    figure = _compare([kept], blocks(kept)[0], Choice(samples=["4", "0"]))
+    lines = {line.row.method: line.firsts for line in blocks(kept)[0]}
+    titles = [axes.get_title() for axes in figure.axes[:5]]
+    assert titles == ["image", "greedy", "trace", "phasewin", ""]
+    for sample, row_ in (("4", figure.axes[:5]), ("0", figure.axes[5:])):
+        greedy, trace, phasewin = (lines[name][sample] for name in ("greedy", "trace", "phasewin"))
+        texts = [axes.get_xlabel().splitlines() for axes in row_]
+        assert texts[1][1:] == [f"AUC {greedy['insertion_auc']:.3f}"]
+        assert texts[2] == ["3 of 9 regions (33%)", f"score {trace['score']:.3f}"]
+        gain = phasewin["insertion_auc"] - greedy["insertion_auc"]
+        assert texts[3][1:] == [
+            f"AUC {phasewin['insertion_auc']:.3f}",
+            f"\u0394AUC {gain:+.3f}".replace("-", "\u2212"),
+        ]
+        insertion, point, _ = row_[4].get_lines()
+        assert insertion.get_ydata().tolist() == [greedy["deletion"][-1], *greedy["insertion"]]
+        assert point.get_xydata().tolist() == [[pytest.approx(3 / 9), trace["score"]]]
+
+
+def test_picked_samples_run_from_the_largest_gain_to_the_largest_loss(kept):
+    block = blocks(kept)[0]
+    greedy, _, phasewin = block
+    for i, sample in enumerate(["3", "0", "6", "1", "5", "2", "4"]):
+        gain = 0.35 - 0.1 * i  # down to -0.25
+        phasewin.firsts[sample]["insertion_auc"] = greedy.firsts[sample]["insertion_auc"] + gain
+
+    def gains(choice):
+        shown = _compare([kept], block, choice).axes[3::5]
+        return [axes.get_xlabel().splitlines()[-1].removeprefix("\u0394AUC ") for axes in shown]
+
+    assert gains(Choice()) == ["+0.350", "+0.050", "\u22120.250"]
+    assert gains(Choice(shown=2)) == ["+0.350", "\u22120.250"]
+    assert len(gains(Choice(shown=20))) == 7
+
+
+def test_repairs(repaired):
+    figure = _repair([repaired], blocks(repaired)[0], Choice())
+    photo, greedy, trace, occlusion, curves = figure.axes
+    records = {line.row.method: line.firsts["q"] for line in blocks(repaired)[0]}
+    question, says, score = photo.get_xlabel().splitlines()
+    assert (question, says) == ("Is there a dog?", 'says "Yes"')
+    assert score == f'"No" {records["greedy"]["full"]:.2f}'
+    for axes, name in ((greedy, "greedy"), (trace, "trace"), (occlusion, "occlusion")):
+        record = records[name]
+        size, answer, _ = axes.get_xlabel().splitlines()
+        assert size.startswith(f"{record.get('prefix', 1)} of 4 regions")
+        assert answer == f'says "{record["answer"]}"'
+        assert record["answer"].startswith("No") == record["repaired"]
+        assert (axes.xaxis.label.get_color() == "#009E73") == record["repaired"]
+    mended = records["greedy"]
+    assert mended["prefix"] == mended["right"][0]
+    assert mended["kept"] == pytest.approx(mended["prefix"] / 4)
+    dots = curves.get_lines()[1]
+    assert dots.get_ydata().tolist() == [mended["insertion"][size - 1] for size in mended["right"]]
+
+
+def test_the_prefix_that_is_shown_where_none_repairs(tmp_path):
+    """The one with the highest score of the wanted answer."""
+    Image.fromarray(BRIGHT).save(tmp_path / "bright.png")
+    write_manifest(tmp_path / "cases.jsonl", [Sample("q", str(tmp_path / "bright.png"), "No", "Is there a dog?")])
+    given = table(tmp_path, keep="masks", methods=["occlusion"], seeds=[0], regions="grid:2x2", fill="#dcdcdc")
+    run(config(given), load=lambda spec: Talker(), quiet=True)
+    (record,) = Store(tmp_path / "run").records.values()
+    assert (record["repaired"], record["right"], record["answer"]) == (False, [], "Yes")
+    assert record["prefix"] == 1 + np.argmax(record["insertion"]) > 1
+
+
+def test_the_report_shows_the_evidence(place, kept):
+    with_evidence = bench_report([kept])
+    assert "the evidence: 3 of 9 regions" in with_evidence
+    assert "Outlined: the mask" in with_evidence
+    for file in (kept / "regions").iterdir():
+        file.unlink()
+    assert "Its image is not here." in bench_report([kept])
+
+
+def test_the_marked_photo_of_the_report(kept):
+    from whymask.bench.report import _marked
+
+    line = blocks(kept)[0][1]
+    found = evidence([kept], line, samples_of([kept], "toy", "mine")["0"])
+    marked, inside = _marked(found.image, found.regions), found.image.on_photo(found.image.pixels(found.regions)) > 0
+    orange = (marked == (230, 159, 0)).all(axis=2)
+    assert orange.any()
+    assert not (orange & ~inside).any()
+    np.testing.assert_array_equal(marked[inside & ~orange], found.image.photo[inside & ~orange])
+    assert marked[~inside].mean() < 0.5 * found.image.photo[~inside].mean()
+
+
+GAINS = {"a": 0.5, "b": 0.02, "c": 0.0, "d": -0.1, "e": 0.25}
+
+
+@pytest.fixture
+def plain(tmp_path):
+    """Records of a run that kept nothing: a tail, an ablation of k, and masks by budget."""
+    trace = {"method": "trace+greedy", "parameters": {"samples": 32, "rounds": 5}}
+    rows = [
+        (row("greedy"), {name: ordering(0.6) for name in GAINS}),
+        (row("phasewin", 1), {name: ordering(0.6 - gain) for name, gain in GAINS.items()}),
+    ]
+    for i, (k, samples) in enumerate([(8, 32), (4, 32), (4, 64), (16, 32)]):
+        own = {**trace, "parameters": {"k": k, "samples": samples, "rounds": 5}}
+        rows.append((row(f"t{k}-{samples}", 2 + i, settings=own), {name: ordering(k / 20, mec=k) for name in GAINS}))
+    scores = {"score": 0.9, "mec": 100, "seconds": 1.0, "score@80": 0.7, "score@20": 0.3, "area": 0.1}
+    rows.append((row("swap", 6, returns="mask"), dict.fromkeys(GAINS, scores)))
+    return write(tmp_path / "made-up", rows)
+
+
+def test_the_tail(plain):
+    lines = {line.row.method: line for line in blocks(plain)[0]}
+    gap = Gap.between(lines["phasewin"], lines["greedy"])
+    assert (gap.share, gap.held) == (0.4, pytest.approx(0.75 / 0.77))
+    ranked, shares = tail_plot(gap).axes
+    assert [bar.get_height() for bar in ranked.patches] == pytest.approx([0.5, 0.25, 0.02, 0.0, -0.1])
+    assert len({bar.get_facecolor() for bar in ranked.patches[:2]}) == 1
+    assert ranked.patches[1].get_facecolor() != ranked.patches[2].get_facecolor()
+    assert "mean 0.1340, median 0.0200" in ranked.get_title()
+    assert shares.get_lines()[0].get_ydata() == pytest.approx([0, 0.5 / 0.77, 0.75 / 0.77, 1, 1, 1])
+    assert shares.get_lines()[1].get_xydata()[0] == pytest.approx([0.4, 0.75 / 0.77])
+
+
+def test_curves_over_k_and_over_the_budget(plain):
+    block = blocks(plain)[0]
+    assert [[line.row.method for line in lines] for lines in varied(block, "k")] == [["t4-32", "t8-32", "t16-32"]]
+    insertion, forwards = k_plot(block).axes
+    assert insertion.get_lines()[0].get_xydata().tolist() == [[4, 0.2], [8, 0.4], [16, 0.8]]
+    assert forwards.get_lines()[0].get_ydata().tolist() == [4, 8, 16]
+    assert (insertion.get_xlabel(), insertion.get_ylabel(), forwards.get_ylabel()) == ("k", "Ins", "MEC")
+    sampled, _, masks = budget_plot(block).axes
+    assert sampled.get_lines()[0].get_xdata().tolist() == [160, 320]
+    assert masks.get_lines()[0].get_xydata().tolist() == [[20, pytest.approx(0.3)], [80, pytest.approx(0.7)]]
+    assert budget_plot([line for line in block if line.row.method == "greedy"]) is None
+
+
+def command(*words):
+    return CliRunner().invoke(app, ["bench", "figure", *map(str, words)])
+
+
+def test_the_command(tmp_path, kept, plain):
+    done = command(kept, "--format", "pdf", "-o", tmp_path / "out")
+    assert done.exit_code == 0, done.output
+    assert {file.name for file in (tmp_path / "out").iterdir()} == {"compare-toy-mine.pdf", "tail-toy-mine.pdf"}
+    assert command(plain).exit_code == 0
+    assert {file.name for file in (plain / "figures").iterdir()} == {
+        f"{kind}-net-correct.png" for kind in ("tail", "budget", "k")
+    }
+    for file in (plain / "figures").iterdir():
+        with Image.open(file) as image:
+            assert (np.asarray(image.convert("RGB"))[:3] == 255).all()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--kind", "compare"], 'set keep = "masks" in the configuration and repeat the run in another folder'),
+        (["--kind", "repair"], "there is no repair figure: no answer is wrong"),
+        (["--kind", "tale"], "unknown kind of figure 'tale'; did you mean 'tail'?"),
+        (["--method", "greed"], "unknown row 'greed'; did you mean 'greedy'?"),
+        (["--kind", "tail", "--format", "bmp"], "unknown kind of picture '.bmp'"),
+    ],
+)
+def test_what_is_missing_is_named(plain, words, told):
+    done = command(plain, *words)
+    assert isinstance(done.exception, WhymaskError)
+    assert told in str(done.exception)
+
+
+def test_a_sample_or_an_image_that_is_not_there(place, kept, monkeypatch):
+    with pytest.raises(WhymaskError, match="unknown sample of all these rows 'x'"):
+        _compare([kept], blocks(kept)[0], Choice(samples=["x"]))
+    (place / "0.png").unlink()
+    with pytest.raises(WhymaskError, match=re.escape("0.png")):
+        _compare([kept], blocks(kept)[0], Choice(samples=["0"]))
+    many = Choice(methods=["greedy", "trace", "phasewin"], against="other")
+    monkeypatch.setattr("whymask.bench.figures.MOST", 3)
+    with pytest.raises(WhymaskError, match="room for 3 methods, not 4"):
+        _compare([kept], blocks(kept)[0], many)
+
+
+@pytest.mark.parametrize("change", [{"order": [0]}, {"insertion": [0.5]}, {"mask": [99]}, {"layout": "../x"}])
+def test_a_record_that_does_not_fit_its_regions(kept, change):
+    line = blocks(kept)[0][1 if "mask" in change else 0]
+    line.firsts["0"].update(json.loads(json.dumps(change)))
+    with pytest.raises(WhymaskError, match=r"is damaged|no masks to draw"):
+        evidence([kept], line, samples_of([kept], "toy", "mine")["0"])
