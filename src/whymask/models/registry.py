@@ -142,7 +142,7 @@ def load(name: str, /, **options: Any) -> Model:
 
     Common options are device ("cpu", "cuda", "mps") and dtype ("fp32", "fp16", "bf16", "fp64"); CLIP takes classes and
     templates, ONNX files size, mean, std, layout and output, chat servers base_url, multimodal models compile and their
-    limits (max_side and max_pixels, or pad).
+    limits (max_side, max_pixels, pad).
     """
     family, argument = find(name)
     loader = family.loader
