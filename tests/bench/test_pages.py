@@ -121,7 +121,9 @@ def test_a_page_with_controls_pairs_and_fills(pages, tmp_path):
     text = pages.markdown(page, tmp_path)
     assert text.startswith("# A page\n\n`whymask bench run configs/small/run.toml`. On one H200")
     assert "- **shade, repair.** Repair Rate: blank" in text
-    assert "| Score@20 | Score | Score, blur | Area | **Repair Rate** |" in text
+    assert "| method | Score | Score of rest | Area | MEC | MEC without cache |\n" in text
+    for columns in ("Area | **Repair Rate** |", "Score@20 | Score |\n", "Score | Score, blur |\n"):
+        assert f"| method | {columns}" in text
     (pair,) = [line for line in text.splitlines() if line.startswith("| shade | repair |")]
     assert "| Score@20: trace - control: blank (Score) | " in pair
     assert "standard deviation over seeds" in text

@@ -10,6 +10,7 @@ from whymask.data.manifest import Sample, manifest_of, write_manifest
 
 from bench.made_up import ordering, row, write
 
+MASK = {"score@80": 0.15, "removed_score": 0.2, "area": 0.1, "mec": 160, "seconds": 1.0}
 INSERTION = {"a": 0.1, "b": 0.9, "c": 0.3, "d": 0.8, "e": 0.2}
 
 
@@ -22,7 +23,7 @@ def run(tmp_path):
             (row("greedy"), {name: ordering(x, label=f"<i>{name}</i>") for name, x in INSERTION.items()}),
             (
                 row("trace", 1, returns="mask"),
-                {name: {"score": 1 - x, "area": 0.1, "mec": 160, "seconds": 1.0} for name, x in INSERTION.items()},
+                {name: {"score": 1 - x, **MASK} for name, x in INSERTION.items()},
             ),
             (row("greedy", split="empty"), {}),
         ],
@@ -39,6 +40,11 @@ def test_tables_spreads_and_cases(run):
     page = bench_report([run])
     assert '<th scope="col"><strong>Ins</strong></th>' in page
     assert "<td>0.460 <small>[" in page  # the mean of greedy, and its interval
+    for column in ("@30", "Score of rest", "MEC without cache"):
+        assert f'<th scope="col">{column}</th>' in page
+    assert "<td>0.200 <small>[0.200, 0.200]</small></td>" in page
+    assert "<h3>net, correct, 5 samples, by forwards</h3>" in page
+    assert "<td>0.150 <small>[0.150, 0.150]</small></td>" in page
     assert "greedy: median 0.30, half of the samples between 0.20 and 0.80" in page
     assert "trace: median 0.70" in page
     greedy = re.findall(r"<details.*?</details>", page)[0]

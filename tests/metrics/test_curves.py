@@ -48,13 +48,13 @@ def test_high_counts_the_empty_image_but_best_does_not():
 
 def test_names_its_protocols_and_prints():
     expected = {
-        "insertion_auc": 0.575, "deletion_auc": 0.375, "best@30": 0.2, "best@50": 0.8, "at@30": 0.32, "at@50": 0.8,
-        "high": 0.9,
+        "insertion_auc": 0.575, "deletion_auc": 0.375, "at@30": 0.32, "at@50": 0.8, "high": 0.9,
+        "best@30": 0.2, "best@50": 0.8,
     }  # fmt: skip
     assert EXAMPLE.summary() == pytest.approx(expected)
     again = Curves.from_dict(json.loads(json.dumps(EXAMPLE.as_dict())))
     assert again.as_dict() == EXAMPLE.as_dict()
-    assert "insertion AUC 0.575" in str(EXAMPLE)
+    assert "insertion AUC 0.575, deletion AUC 0.375, at@30 0.320, at@50 0.800, highest 0.900" in str(EXAMPLE)
     with pytest.raises(WhymaskError, match="one length"):
         Curves(np.ones(2), np.ones(3), np.ones(2))
 

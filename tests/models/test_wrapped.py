@@ -142,6 +142,27 @@ def test_another_precision_is_a_copy():
     assert state(net) == before
 
 
+def test_a_compiled_module_runs_forward_and_is_a_copy(monkeypatch):
+    ran = []
+
+    def compiled(module, dynamic):
+        assert dynamic  # one compilation for all batch sizes
+        return lambda inputs: ran.append(len(inputs)) or module(inputs)
+
+    monkeypatch.setattr(torch, "compile", compiled)
+    net = network()
+    before = state(net)
+    model, plain = whymask.wrap(net, size=16, compile=True), whymask.wrap(net, size=16)
+    assert model.settings == {**plain.settings, "compiled": "yes"}
+    ran.clear()
+    inputs = torch.rand(3, 3, 16, 16)
+    torch.testing.assert_close(model.logits(inputs), plain.logits(inputs))
+    assert ran == [3]
+    model.differentiable(Case.of(lit(1, size=16), plain, regions="grid:2x2").bound).logit(inputs)
+    assert ran == [3]  # hooks and gradients need the module as it is
+    assert state(net) == before
+
+
 def test_a_module_without_tensors():
     class Means(torch.nn.Module):
         def forward(self, x):

@@ -102,9 +102,72 @@ def test_candidates_over_the_area_cap_are_not_scored():
     capped = small(lambda rows: rows @ WEIGHTS, areas=areas, max_area=0.5, pair_gain=0.0)
     assert capped.mask.tolist() == [True, False, False, True]  # 0.4 + 0.1 fits exactly
     assert capped.ledger.nominal == 4 + 4  # of six pairs, 0.4 + 0.3 and 0.4 + 0.2 are over the cap
-    alone = small(lambda rows: rows @ WEIGHTS, areas=areas, max_area=0.1)
-    assert alone.mask.tolist() == [True, False, False, False]  # every pair is over it: the best single group
+    alone = small(lambda rows: rows @ WEIGHTS, areas=areas, max_area=0.2, pair_gain=0.0)
+    assert alone.mask.tolist() == [False, False, True, False]  # every pair is over it: the best single group that fits
     assert alone.ledger.nominal == 4
+
+
+@pytest.mark.parametrize("budget", [None, 20, 3, 0])
+def test_the_area_cap_holds_for_a_single_group_too(budget):
+    """The best group by far covers 0.675 of the image, and is the first."""
+    centroids = grid_centroids(8, 8)
+    large, good, *_ = coarse_groups(centroids, 16)
+    areas = np.where(large, 0.675 / large.sum(), 0.325 / (~large).sum())
+
+    def respond(rows):
+        return 0.8 * (rows & large).sum(axis=1) / large.sum() + 0.1 * (rows & good).sum(axis=1) / good.sum()
+
+    found = run("copair", respond, 64, centroids=centroids, areas=areas, budget=budget)
+    assert found.mask @ areas <= 0.2
+    assert (found.mask & good).sum() == good.sum()
+
+
+def test_a_cap_that_no_group_keeps_leaves_the_best_group():
+    areas = np.array([0.3, 0.25, 0.21, 0.24])
+    found = small(lambda rows: rows @ WEIGHTS, areas=areas, max_area=0.2)
+    assert found.mask.tolist() == [True, False, False, False]
+    assert found.ledger.nominal == 4
+
+
+def plain_copair(respond, groups, areas, pool_size, gain, enough, least, most):
+    """Algorithm 1 with sets; the area limits hold for every candidate C_0: a group, a pair, a pair and a third."""
+
+    def score(group_ids):
+        return respond(groups[list(group_ids)].any(axis=0)[None])[0]
+
+    def fits(group_ids):
+        return least <= sum(areas[groups[i]].sum() for i in group_ids) <= most
+
+    def best(candidates):
+        return max(candidates, key=score, default=None)  # the first of equal ones
+
+    everything = range(len(groups))
+    pool = sorted(sorted(everything, key=lambda i: -score([i]))[:pool_size])
+    single = best([(i,) for i in everything if fits([i])])
+    pair = best([(i, j) for i in pool for j in pool if i < j and fits([i, j])])
+    if pair is None or (single and score(pair) - score(single) < gain and score(single) >= enough):
+        start = single or best([(i,) for i in everything])
+    else:
+        start = pair
+    if score(start) < enough:
+        start = best([(*start, i) for i in pool if i not in start and fits([*start, i])]) or start
+    return groups[list(start)].any(axis=0)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_is_algorithm_1_with_limits_of_the_area(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(6, 25))
+    centroids, areas = rng.random((n, 2)), rng.dirichlet(np.full(n, 0.5))
+    respond, faint = tangled(n, seed), rng.choice([1.0, 0.2])
+    limits = {"min_area": float(rng.choice([0, 0, 0.1])), "max_area": float(rng.choice([0.05, 0.2, 0.4]))}
+    params = {"pool_size": int(rng.integers(2, 9)), "pair_gain": float(rng.choice([0.0, 0.05, 0.5])), **limits}
+    found = run("copair", lambda rows: faint * respond(rows), n, centroids=centroids, areas=areas, params=params)
+    expected = plain_copair(
+        lambda rows: faint * respond(rows), coarse_groups(centroids, coarse_count(n)), areas,
+        params["pool_size"], params["pair_gain"], 0.1, limits["min_area"], limits["max_area"],
+    )  # fmt: skip
+    np.testing.assert_array_equal(found.mask, expected)
 
 
 def test_the_least_area():

@@ -1,4 +1,6 @@
+import re
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -78,6 +80,107 @@ def test_trace_hits_at_least_as_often_as_its_first_round_must():
     assert hits >= blind + 3 * np.sqrt(blind * (1 - blind) / runs)  # and learning pays: more than 160 blind draws
 
 
+PLANTED = {(): 0.1, (0,): 0.3, (1,): 0.25, (2,): 0.1, (0, 1): 0.7, (0, 2): 0.4, (1, 2): 0.35, (0, 1, 2): 0.75}
+BLOCKS = np.repeat([0, 1, 2], 4)
+
+
+def planted(masks):
+    """Phi of the activated blocks, and 0.03 more with region 0: epsilon is 0.03 / k, opt is 0.78."""
+    touched = block_masks(BLOCKS, masks)
+    return np.array([PLANTED[tuple(np.flatnonzero(row).tolist())] for row in touched]) + 0.03 * masks[:, 0]
+
+
+def test_the_block_part_of_a_planted_table():
+    masks = theory.k_masks(12, 3)
+    assert {tuple(np.flatnonzero(mask)) for mask in masks} == set(combinations(range(12), 3))
+    np.testing.assert_array_equal(theory.activated(masks, BLOCKS), block_masks(BLOCKS, masks))
+    phi, epsilon = theory.block_part(masks, planted(masks), BLOCKS)
+    assert phi == pytest.approx(PLANTED)
+    assert epsilon == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize(
+    ("mu", "family"),
+    [
+        (0.95, [(0, 1, 2)]),
+        (0.9, [(0, 1, 2)]),  # 0.7 is less than 0.9 * 0.78
+        (0.89, [(0, 1), (0, 1, 2)]),
+        (0.5, [(0, 1), (0, 2), (0, 1, 2)]),
+        (0.12, sorted(set(PLANTED), key=lambda blocks: (len(blocks), blocks))),
+    ],
+)
+def test_the_certificates_of_a_planted_table(mu, family):
+    """All J with Phi(J) >= mu (0.75 + 3 * 0.01)."""
+    assert theory.certificate_family(PLANTED, k=3, epsilon=0.01, mu=mu) == family
+    assert theory.certificate_family(PLANTED, k=2, epsilon=0.04, mu=mu) == [
+        blocks for blocks in PLANTED if len(blocks) <= 2 and PLANTED[blocks] >= mu * (0.7 + 2 * 0.04)
+    ]
+
+
+@pytest.mark.parametrize("mu", [0.12, 0.5, 0.8, 0.95])
+@pytest.mark.parametrize("seed", range(3))
+def test_one_round_hits_the_near_optimal_masks_as_often_as_the_certificates_say(mu, seed):
+    """From the table of scores to Eq. 34, then the masks of TRACE's sampler; five standard errors."""
+    masks, draws = theory.k_masks(12, 3), 40_000
+    scores = planted(masks)
+    phi, epsilon = theory.block_part(masks, scores, BLOCKS)
+    family = theory.certificate_family(phi, 3, epsilon, mu)
+    for blocks in family:  # Eq. 30
+        assert theory.near_optimal(scores, mu)[block_masks(BLOCKS, masks)[:, blocks].all(axis=1)].all()
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(0, 1, 12)
+    bound = theory.certificate_bound(theory.block_mass(logits, BLOCKS), family, 3)
+    rate = (planted(gumbel_top_k(logits, 3, draws, rng)) >= mu * 0.78).mean()
+    assert 0 < bound <= rate + 5 * np.sqrt(rate * (1 - rate) / draws)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_block_part_is_the_largest_monotone_function_below_any_table(seed):
+    rng = np.random.default_rng(seed)
+    n, k = 8, 3
+    blocks = np.concatenate([np.arange(4), rng.integers(0, 4, n - 4)])
+    masks = theory.k_masks(n, k)
+    scores = rng.random(len(masks))
+    phi, epsilon = theory.block_part(masks, scores, blocks)
+    table = dict(zip(combinations(range(n), k), scores.tolist(), strict=True))
+    active = {mask: {int(blocks[region]) for region in mask} for mask in table}
+    assert set(phi) == {some for size in range(k + 1) for some in combinations(range(4), size)}
+    for some, value in phi.items():
+        assert value == min(table[mask] for mask in table if set(some) <= active[mask])
+    residual = {mask: table[mask] - phi[tuple(sorted(active[mask]))] for mask in table}
+    assert min(residual.values()) >= 0
+    assert epsilon == max(residual.values()) / k
+
+
+def test_interactions_of_coarse_groups():
+    """Inclusion and exclusion (Eq. 8); a function of pairs has no higher terms."""
+    rng = np.random.default_rng(0)
+    sets = [groups for size in range(5) for groups in combinations(range(4), size)]
+    values = dict(zip(sets, rng.random(len(sets)).tolist(), strict=True))
+    phi = theory.interactions(values)
+    for groups in sets:
+        subsets = [some for some in sets if set(some) <= set(groups)]
+        signed = sum((-1) ** (len(groups) - len(some)) * values[some] for some in subsets)
+        assert phi[groups] == pytest.approx(signed, abs=1e-13)
+        assert values[groups] == pytest.approx(sum(phi[some] for some in subsets))
+    main, pairs = rng.random(4), rng.random((4, 4))
+    of_pairs = {
+        some: 0.1 + main[list(some)].sum() + sum(pairs[i, j] for i, j in combinations(some, 2)) for some in sets
+    }
+    phi = theory.interactions(of_pairs)
+    assert phi[()] == 0.1
+    assert [phi[(i,)] for i in range(4)] == pytest.approx(main)
+    assert phi[(1, 3)] == pytest.approx(pairs[1, 3])
+    assert [phi[some] for some in sets if len(some) > 2] == pytest.approx([0] * 5, abs=1e-13)
+
+
+def test_the_page_of_the_theory_runs(capsys):
+    page = (Path(__file__).parents[2] / "docs" / "theory.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```(\w+)\n(.*?)```", page, re.DOTALL)
+    exec("".join(text for kind, text in blocks if kind == "python"), {})
+    assert capsys.readouterr().out == "".join(text for kind, text in blocks if kind == "text")
+
+
 def test_measured_amplification_and_balance():
     labels = np.repeat([0, 1, 2], 4)
     logits = np.zeros((3, 12))
@@ -128,5 +231,24 @@ def test_refuses():
         theory.amplification(np.zeros((2, 4)), [0, 0, 1, 1], (0, 1))
     with pytest.raises(WhymaskError, match="balance"):
         theory.balanced_bound(2, 0.6, 0.1, k=8)
+    with pytest.raises(WhymaskError, match="too many"):
+        theory.k_masks(64, 8)
+    with pytest.raises(WhymaskError, match="a mask of 5 regions"):
+        theory.k_masks(4, 5)
+    masks = theory.k_masks(6, 2)
+    with pytest.raises(WhymaskError, match="all 15 masks of 2 of the 6 regions"):
+        theory.block_part(masks[1:], np.zeros(14), [0, 0, 0, 1, 1, 1])
+    with pytest.raises(WhymaskError, match="all 15 masks"):
+        theory.block_part(masks[[0, *range(14)]], np.zeros(15), [0, 0, 0, 1, 1, 1])
+    with pytest.raises(WhymaskError, match="one score per mask"):
+        theory.block_part(masks, np.zeros(14), [0, 0, 0, 1, 1, 1])
+    with pytest.raises(WhymaskError, match="without gaps"):
+        theory.block_part(masks, np.zeros(15), [0, 0, 0, 2, 2, 2])
+    with pytest.raises(WhymaskError, match="mu"):
+        theory.certificate_family({(): 0.1}, k=2, epsilon=0.0, mu=1.5)
+    with pytest.raises(WhymaskError, match="mu"):
+        theory.near_optimal([0.1], mu=0.0)
+    with pytest.raises(WhymaskError, match="subset"):
+        theory.interactions({(): 0.1, (0, 1): 0.3})
     with pytest.raises(WhymaskError, match="cannot touch"):
         theory.certificate_bound([0.5, 0.5], [(0, 1)], k=1)

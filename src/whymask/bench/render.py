@@ -2,19 +2,28 @@
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from typing import Any
 
-from whymask.bench.table import PROFILE, Cell, Column, Line, Table, in_order
+from whymask.bench.table import COLUMNS, COST, PROFILE, REPAIRS, Cell, Column, Line, Table, in_order
 
 DASH = "—"
 STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
 LEGEND = (
-    "Means over samples with bootstrap 95 % intervals, shares of samples with Wilson's. @30 and @50 are the highest "
-    f"score up to that area, MEC counts distinct masked images, {DASH} is what a method does not have; methods are "
-    "ranked by the bold column."
+    "Means over samples with bootstrap 95 % intervals, shares of samples with Wilson's. MEC counts distinct masked "
+    f"images, {DASH} is what a method does not have; methods are ranked by the bold column."
+)
+AREAS = "@30 and @50 are the insertion score at 30 % and 50 % of the area, linear between regions."
+REST = (
+    "Score is the score of the mask alone, Score of rest that of the image without it (lower is better), which the "
+    "paper's tables list as DelAUC of direct masks."
+)
+UNCACHED = (
+    "MEC without cache counts every masked image a search asks for, repeated ones too. The paper caches only sampled "
+    "masks, so its count of the same search lies between the two."
 )
 REPAIRED = (
     "Of wrong answers: Repair Rate is the share that the mask, or a prefix of the ordering, repairs, failed counts the "
@@ -26,6 +35,8 @@ SHOWN = (
     "On object is the share of the mask, or of the first regions of an ordering (as many as masks usually have), that "
     "lies on the true objects; object area, their share of the image, is what chance would give."
 )
+WHOLE, OF_REPAIRS, BY_FORWARDS, ON_FILLS = "", ", answers repaired", ", by forwards", ", on other fills"
+"""The tables that columns are divided into, by the end of their title."""
 BUDGETS = "Score@B is the score of the mask that the same search returns after B forwards."
 FILLS = "Columns that name a fill: what was found with the fill of the search, measured on that one."
 ENOUGH = "Enough is the share of samples with a mask that reaches its goal, regions the size of the mask."
@@ -112,48 +123,61 @@ def grids(table: Table, profile: bool = False) -> list[Grid]:
     """The tables of every model and split: the methods, then their differences and their seeds where there are any."""
     made = []
     for block in table.blocks:
-        made.append(methods_grid(block, profile))
-        if any(line.differences for line in block):
-            made.append(_differences_grid(block, table.against))
-        if any(line.spread for line in block):
-            made.append(_seeds_grid(block))
+        made += [*methods_grids(block, profile), *_differences_grids(block, table.against), *_seeds_grids(block)]
     return made
 
 
-def methods_grid(block: list[Line], profile: bool = False) -> Grid:
-    """A row per method of one model and split."""
-    shown = _columns((line.cells for line in block), profile)
+def methods_grids(block: list[Line], profile: bool = False) -> list[Grid]:
+    """A row per method of one model and split; repairs and scores by forwards and on other fills follow."""
     emphasis = block[0].row.emphasis
     best = _best(block, emphasis)
-    body = []
-    for line in block:
+    uneven = len({len(line.samples) for line in block}) > 1
+
+    def method(line: Line) -> str:
         failed = f" ({line.failed} failed)" if line.failed else ""
-        uneven = f" ({len(line.samples)})" if len({len(one.samples) for one in block}) > 1 else ""
-        cells = [(f"{line.row.method}{uneven}{failed}", False)]
-        for name, column in shown.items():
-            cell = line.cells.get(name)
-            mixed = "*" if name == "mec" and cell is not None and line.row.needs == "gradients" else ""
-            cells.append((_mean(cell, column, line) + mixed, name == emphasis and line is best))
-        body.append(cells)
-    return Grid(_title(block), _header("method", shown, emphasis), body)
+        return line.row.method + (f" ({len(line.samples)})" if uneven else "") + failed
+
+    def cell(line: Line, name: str, column: Column) -> tuple[str, bool]:
+        mixed = "*" if name in COST and name in line.cells and line.row.needs == "gradients" else ""
+        return _mean(line.cells.get(name), column, line) + mixed, name == emphasis and line is best
+
+    return [
+        Grid(
+            _title(block) + part,
+            _header("method", shown, emphasis),
+            [[(method(line), False), *(cell(line, *column) for column in shown.items())] for line in lines],
+        )
+        for part, lines, shown in _parts([(line, line.cells) for line in block], profile)
+    ]
 
 
-def _differences_grid(block: list[Line], against: str | None) -> Grid:
-    compared = [line for line in block if line.differences]
-    shown, emphasis = _columns((line.differences for line in compared), False), block[0].row.emphasis
-    body = [[(f"{line.row.method} - {against}", False),
-             *((_gap(line.differences.get(name), c), name == emphasis) for name, c in shown.items())]
-            for line in compared]  # fmt: skip
-    return Grid(f"{_title(block)}, differences", _header("methods", shown, emphasis), body)
+def _differences_grids(block: list[Line], against: str | None) -> list[Grid]:
+    compared = [(line, line.differences) for line in block if line.differences]
+    emphasis = block[0].row.emphasis
+    return [
+        Grid(
+            f"{_title(block)}, differences{part}",
+            _header("methods", shown, emphasis),
+            [[(f"{line.row.method} - {against}", False),
+              *((_gap(line.differences.get(name), c), name == emphasis) for name, c in shown.items())]
+             for line in lines],
+        )
+        for part, lines, shown in _parts(compared)
+    ]  # fmt: skip
 
 
-def _seeds_grid(block: list[Line]) -> Grid:
-    several = [line for line in block if line.spread]
-    shown = _columns((line.spread for line in several), False)
-    body = [[(line.row.method, False),
-             *((f"{line.spread[name]:.{c.digits}f}" if name in line.spread else DASH, False)
-               for name, c in shown.items())] for line in several]  # fmt: skip
-    return Grid(f"{_title(block)}, standard deviation over seeds", _header("method", shown), body)
+def _seeds_grids(block: list[Line]) -> list[Grid]:
+    several = [(line, line.spread) for line in block if line.spread]
+    return [
+        Grid(
+            f"{_title(block)}, standard deviation over seeds{part}",
+            _header("method", shown),
+            [[(line.row.method, False),
+              *((f"{line.spread[name]:.{c.digits}f}" if name in line.spread else DASH, False)
+                for name, c in shown.items())] for line in lines],
+        )
+        for part, lines, shown in _parts(several)
+    ]  # fmt: skip
 
 
 def _title(block: list[Line]) -> str:
@@ -164,9 +188,29 @@ def _header(first: str, shown: Mapping[str, Column], emphasis: str = "") -> list
     return [(first, False), *((column.name, name == emphasis) for name, column in shown.items())]
 
 
-def _columns(rows: Iterable[Iterable[str]], profile: bool) -> dict[str, Column]:
-    """Those that at least one row has."""
-    return in_order({name for row in rows for name in row if profile or name not in PROFILE})
+def _part(name: str) -> str:
+    """Which table a column is in."""
+    if name in COLUMNS:
+        return OF_REPAIRS if name in REPAIRS else WHOLE
+    return BY_FORWARDS if "@" in name else ON_FILLS
+
+
+def _parts(
+    rows: Sequence[tuple[Line, Mapping[str, Any]]], profile: bool = False
+) -> Iterator[tuple[str, list[Line], dict[str, Column]]]:
+    """(end of the title, rows, columns) of every table that these rows, each with its numbers, are shown in.
+
+    The first has all rows; where nothing but repairs was measured, it is left out. The others have the rows with such
+    a number, and beside it what to compare it with: area and cost of repairs, the score by the search's own protocol.
+    """
+    there = {name for _, numbers in rows for name in numbers if profile or name not in PROFILE}
+    common = there & {"area", *COST}
+    for part in (WHOLE, OF_REPAIRS, BY_FORWARDS, ON_FILLS):
+        own = {name for name in there if _part(name) == part}
+        lines = [line for line, numbers in rows if part == WHOLE or own & numbers.keys()]
+        if lines and (own != common or there == common):
+            beside = common if part == OF_REPAIRS else {re.split("[@/]", name)[0] for name in own - COLUMNS.keys()}
+            yield part, lines, in_order(own | beside)
 
 
 def _best(block: list[Line], emphasis: str) -> Line | None:
@@ -203,11 +247,15 @@ def notes(table: Table) -> list[str]:
     """What to know to read the tables."""
     stars = ", ".join(f"{mark} p < {limit}" for limit, mark in reversed(STARS))
     there = {name for line in table.lines for name in line.cells}
+    parts = {_part(name) for name in there}
     mixed = any(line.row.needs == "gradients" and "mec" in line.cells for line in table.lines)
     lines = [LEGEND, *([PAIRED.format(against=table.against, stars=stars)] if table.against else [])]
     for note, wanted in (
-        (BUDGETS, any(name.startswith("score@") for name in there)),
-        (FILLS, any("/" in name for name in there - PROFILE.keys())),
+        (AREAS, "at@30" in there),
+        (REST, "removed_score" in there),
+        (UNCACHED, "nominal" in there),
+        (BUDGETS, BY_FORWARDS in parts),
+        (FILLS, ON_FILLS in parts),
         (ENOUGH, "sufficient" in there),
         (REPAIRED, "repaired" in there),
         (SHOWN, "on_object" in there),

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from whymask.arrays import Floats
-from whymask.bench.render import Grid, methods_grid, notes
+from whymask.bench.render import Grid, methods_grids, notes
 from whymask.bench.table import COLUMNS, Line, table
 from whymask.data.manifest import Sample, manifest_of, read_manifest
 from whymask.errors import WhymaskError
@@ -34,8 +34,8 @@ def bench_report(runs: Sequence[Path]) -> str:
     names = ", ".join(run.resolve().name for run in runs)
     parts = [f'<h1 class="wb-title">{escape(names)}</h1>']
     for block in made.blocks:
-        grid = methods_grid(block)
-        parts.append(f"<section><h2>{escape(grid.title)}</h2>{_block(block, grid, runs)}</section>")
+        grids = methods_grids(block)
+        parts.append(f"<section><h2>{escape(grids[0].title)}</h2>{_block(block, grids, runs)}</section>")
     parts.append(f'<footer class="wm-small">{"".join(f"<p>{escape(note)}</p>" for note in notes(made))}</footer>')
     body = f'<main class="wm">{"".join(parts)}</main>'
     return page(f"Benchmark: {names}", asset("viewer.css") + asset("bench.css"), body)
@@ -58,7 +58,7 @@ class Spread:
         return cls(float(low), float(median), float(high), counts / len(values))
 
 
-def _block(block: list[Line], grid: Grid, runs: Sequence[Path]) -> str:
+def _block(block: list[Line], grids: list[Grid], runs: Sequence[Path]) -> str:
     """Everything about one split of one model."""
     told = [line for line in block if line.samples]
     if not told:
@@ -67,8 +67,9 @@ def _block(block: list[Line], grid: Grid, runs: Sequence[Path]) -> str:
     lists = [file for run in runs if (file := manifest_of(run, *block[0].row.names[:2])).is_file()]
     known = {sample.id: sample for file in lists for sample in read_manifest(file)}
     cases = "".join(_cases(line, known, first=line is told[0]) for line in told)
+    more = "".join(f"<h3>{escape(grid.title)}</h3>{_table(grid)}" for grid in grids[1:])
     return (
-        f"{_table(grid)}<h3>How the samples spread</h3>"
+        f"{_table(grids[0])}{more}<h3>How the samples spread</h3>"
         '<p class="wm-small">Bars: how many samples score that much. Line: the median. Band: the middle half.</p>'
         f'<div class="wb-spreads">{spreads}</div><h3>Best, median and worst</h3>{cases}'
     )

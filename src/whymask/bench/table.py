@@ -31,12 +31,13 @@ class Column:
 CURVES = {
     "insertion_auc": Column("Ins"),
     "deletion_auc": Column("Del", higher=False),
-    "best@30": Column("@30"),
-    "best@50": Column("@50"),
+    "at@30": Column("@30"),
+    "at@50": Column("@50"),
     "high": Column("High"),
 }
 MASKS = {
     "score": Column("Score"),
+    "removed_score": Column("Score of rest", higher=False),
     "area": Column("Area", higher=False),
     "sufficient": Column("enough", share=True),  # of searches for the smallest mask
     "size": Column("regions", 1, higher=False),
@@ -55,7 +56,7 @@ REPAIRS = {  # of wrong answers
     "csr@10": Column("CSR@10", share=True),
     "kept": Column("kept", higher=False),
 }
-COST = {"mec": Column("MEC", 0, higher=False)}
+COST = {"mec": Column("MEC", 0, higher=False), "nominal": Column("MEC without cache", 0, higher=False)}
 PROFILE = {
     "seconds": Column("s", 2, higher=False),
     "forwards/s": Column("forwards/s", 0),
@@ -230,7 +231,9 @@ def _line(row: Row, records: list[Record], failed: int) -> Line:
     seeds = tuple(sorted({record["seed"] for record in records}))
     values: dict[str, Floats] = {}
     spread: dict[str, float] = {}
-    for name in in_order({*COLUMNS}.union(*records)):
+    uncounted = row.needs == "gradients" and not any(record.get("mec") for record in records)
+    hidden = COST.keys() if uncounted else set()  # forwards of methods that use gradients are not counted
+    for name in in_order({*COLUMNS}.union(*records) - hidden):
         by_sample = [_values(results[sample].values(), name) for sample in samples]
         if any(by_sample):
             values[name] = np.array([np.mean(some) if some else np.nan for some in by_sample])
@@ -312,8 +315,6 @@ def _numbers(block: list[Line], other: Line | None) -> Iterator[tuple[Line, str,
     """(line, column, samples, values, whether they are differences) for every mean of a block."""
     for line in block:
         for name, values in line.values.items():
-            if name == "mec" and line.row.needs == "gradients" and not values.any():
-                continue  # it uses gradients, and its forwards are not counted
             yield line, name, np.array(line.samples), values, False
             compared = name not in PROFILE and name != "object"  # which is the sample's and not the method's
             if compared and other is not None and other is not line and name in other.values:

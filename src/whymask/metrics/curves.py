@@ -19,8 +19,8 @@ class Curves:
     the empty image, which is deletion[-1], deletion from the full one, insertion[-1].
 
     >>> curves = Curves(np.array([.25, .5, .75, 1]), np.array([.2, .8, .9, .7]), np.array([.6, .3, .2, .1]))
-    >>> round(curves.insertion_auc, 3), round(curves.deletion_auc, 3), curves.best(0.5), curves.high
-    (0.575, 0.375, 0.8, 0.9)
+    >>> round(curves.insertion_auc, 3), round(curves.deletion_auc, 3), round(curves.at(0.3), 3), curves.high
+    (0.575, 0.375, 0.32, 0.9)
     """
 
     areas: Floats  # (n,) rising to 1
@@ -62,24 +62,24 @@ class Curves:
         """The highest insertion score, the empty image included; higher is better."""
         return float(self.insertion_curve.max())
 
+    def at(self, area: float) -> float:
+        """at@area: the insertion score at that area, linear between regions; the paper's @30 and @50."""
+        return float(np.interp(area, self.x, self.insertion_curve))
+
     def best(self, area: float) -> float:
-        """best@area: the highest insertion score up to that area, the number published as @30 and @50.
+        """best@area: the highest insertion score up to that area, which is in none of the paper's tables.
 
         Regions count, the empty image does not; when even the first region is larger, it is that region's score.
         """
         reached = self.insertion[self.areas <= area + 1e-12]
         return float(reached.max() if len(reached) else self.insertion[0])
 
-    def at(self, area: float) -> float:
-        """at@area: the insertion score at that area, on the line between the two regions around it."""
-        return float(np.interp(area, self.x, self.insertion_curve))
-
     def prefix(self, share: float = 0.8) -> int:
         """How many regions, from the first on, it takes to reach this share of the whole image's score."""
         return int(np.argmax(self.insertion >= share * self.insertion[-1])) + 1
 
     def as_dict(self) -> dict[str, Any]:
-        """The curves, and every number of the paper's tables with its protocol in its name."""
+        """The curves, and the numbers of `summary`."""
         points = {name: getattr(self, name).tolist() for name in ("areas", "insertion", "deletion")}
         return {**self.summary(), **points, "forwards": self.forwards}
 
@@ -90,21 +90,21 @@ class Curves:
         return cls(areas, insertion, deletion, data["forwards"])
 
     def summary(self) -> dict[str, float]:
-        """Every number of the paper's tables, with its protocol in its name."""
+        """Every number of the paper's tables, with its protocol in its name; and best@30, best@50."""
         return {
             "insertion_auc": self.insertion_auc,
             "deletion_auc": self.deletion_auc,
-            "best@30": self.best(0.3),
-            "best@50": self.best(0.5),
             "at@30": self.at(0.3),
             "at@50": self.at(0.5),
             "high": self.high,
+            "best@30": self.best(0.3),
+            "best@50": self.best(0.5),
         }
 
     def __str__(self) -> str:
         return (
             f"insertion AUC {self.insertion_auc:.3f}, deletion AUC {self.deletion_auc:.3f}, "
-            f"best@30 {self.best(0.3):.3f}, best@50 {self.best(0.5):.3f}, highest {self.high:.3f} "
+            f"at@30 {self.at(0.3):.3f}, at@50 {self.at(0.5):.3f}, highest {self.high:.3f} "
             f"(replay: {self.forwards} forwards)"
         )
 

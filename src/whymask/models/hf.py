@@ -15,12 +15,13 @@ from whymask.models.classifier import no_classes
 from whymask.models.torch_module import TorchClassifier
 
 
-def load(checkpoint: str, *, device: str = "cpu", dtype: str = "fp32") -> TorchClassifier:
+def load(checkpoint: str, *, device: str = "cpu", dtype: str = "fp32", compile: bool = False) -> TorchClassifier:
     """An image classifier from the hub or a local folder; tensors only, no remote code."""
     from transformers import AutoImageProcessor, AutoModelForImageClassification
 
     model = model_from_checkpoint(AutoModelForImageClassification, checkpoint)
-    return classifier(model, from_checkpoint(AutoImageProcessor, checkpoint), checkpoint, device=device, dtype=dtype)
+    processor = from_checkpoint(AutoImageProcessor, checkpoint)
+    return classifier(model, processor, checkpoint, device=device, dtype=dtype, compile=compile)
 
 
 def from_checkpoint(kind: Any, checkpoint: str, **options: Any) -> Any:
@@ -70,7 +71,7 @@ def _without_load_report() -> Iterator[None]:
 
 
 def classifier(model: Any, processor: Any, name: str, **options: Any) -> TorchClassifier:
-    """A transformers classifier with its image processor; options are device, dtype and borrowed."""
+    """A transformers classifier with its image processor; options are device, dtype, compile and borrowed."""
     names, problem = model.config.id2label, model.config.problem_type
     if problem in ("multi_label_classification", "regression"):
         raise no_classes(name, f"is a model for {problem.replace('_', ' ')}")

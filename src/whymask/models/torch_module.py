@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from math import inf
@@ -67,7 +67,8 @@ class TorchClassifier(Classifier):
 
     A module that this package has loaded is converted: to the device and dtype, frozen, in evaluation mode. A borrowed
     one belongs to the caller, who may go on training it. It runs as it is, with the weights it has at that time, and is
-    left unchanged; another device or dtype than its own means a converted copy.
+    left unchanged; another device or dtype than its own means a converted copy, and so does `compile`, by which
+    torch.compile fuses what runs forward. Gradients are taken through the module as it is.
     """
 
     def __init__(
@@ -83,12 +84,13 @@ class TorchClassifier(Classifier):
         fingerprint: str | None = None,
         device: str | None = "cpu",
         dtype: str | None = "fp32",
+        compile: bool = False,
         borrowed: bool = False,
     ) -> None:
         home = home_of(module)
         self.device = home[0] if device is None else device_of(device)
         self.dtype = home[1] if dtype is None else dtype_of(dtype)
-        self.live = borrowed and (torch.empty(0, device=self.device).device, self.dtype) == home
+        self.live = borrowed and not compile and (torch.empty(0, device=self.device).device, self.dtype) == home
         self.name, self.geometry, self.labels = name, geometry, list(labels)
         self.aliases = dict(aliases or {})
         # The weights of a live module may change at any time.
@@ -104,8 +106,11 @@ class TorchClassifier(Classifier):
         self.mean = torch.tensor(mean, dtype=torch.float32)
         self.std = torch.tensor(std, dtype=torch.float32)
         self.batch_size = 16 if self.device.type == "cpu" else 256
-        self.replays = CudaReplays(self.module)
+        self.run = torch.compile(self.module, dynamic=True) if compile else self.module
+        self.replays = CudaReplays(self.module, self.run)
         self.settings = {"device": str(self.device), "dtype": DTYPE_NAMES[self.dtype]}
+        if compile:
+            self.settings["compiled"] = "yes"
 
     @property
     def fingerprint(self) -> str:
@@ -133,7 +138,7 @@ class TorchClassifier(Classifier):
                 inputs = torch.cat([inputs, inputs[-1:].expand(more, *inputs.shape[1:])])
             inputs = inputs.clone(memory_format=self.layout)  # a module may overwrite its input
             # A recording would miss what the caller changes in a live module: replaced weights, options, parts.
-            logits = self.replays(inputs) if pads and not self.live else self.module(inputs)
+            logits = self.replays(inputs) if pads and not self.live else self.run(inputs)
         if not isinstance(logits, torch.Tensor) or logits.ndim != 2:
             found = tuple(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
             raise WhymaskError(f"{self.name} must return logits (B, classes), not {found}.")
@@ -162,14 +167,14 @@ class TorchClassifier(Classifier):
 
 
 class CudaReplays:
-    """Runs a module on CUDA; a batch shape that comes again is recorded once and then replayed.
+    """Runs a module, or what it was compiled to, on CUDA; a batch shape that comes again is recorded and replayed.
 
     A small batch of a deep network is computed before its next kernels are launched from Python; a replay launches
     all of them at once. The kernels are the same, so the results are too.
     """
 
-    def __init__(self, module: torch.nn.Module) -> None:
-        self.module = module
+    def __init__(self, module: torch.nn.Module, run: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        self.run = run
         # Padded batches have few shapes. cuDNN plans every convolution anew for each shape, a second or two for a whole
         # network; other networks gain only where a batch is so small that it is replayed.
         convolutional = sum(isinstance(part, torch.nn.Conv2d) for part in module.modules()) > 4
@@ -186,8 +191,7 @@ class CudaReplays:
         shape = tuple(inputs.shape)
         self.seen[shape] += 1
         if self.refused or len(inputs) > self.largest or self.seen[shape] < 3:
-            logits: torch.Tensor = self.module(inputs)
-            return logits
+            return self.run(inputs)
         if shape not in self.recorded:
             try:
                 self.recorded[shape] = self._record(inputs)
@@ -208,7 +212,7 @@ class CudaReplays:
         graph = torch.cuda.CUDAGraph()
         torch.cuda.synchronize()
         with torch.cuda.graph(graph, pool=self.pool):
-            result = self.module(source)
+            result = self.run(source)
         return graph, source, result
 
 
@@ -252,16 +256,18 @@ def wrap_module(
     labels: Sequence[str] | None = None,
     device: str | None = None,
     dtype: str | None = None,
+    compile: bool = False,
 ) -> TorchClassifier:
     """Any module (B, 3, size, size) -> logits (B, classes), by default with ImageNet's usual preprocessing.
 
-    The module is not changed. It is explained where it is, unless a device or a dtype asks for a converted copy.
+    The module is not changed. It is explained where it is, unless a device, a dtype or `compile` asks for a converted
+    copy.
     """
     name = type(module).__name__
     check_scale(mean, std)
     geometry = CentreCrop(size, share=crop)
     model = TorchClassifier(
-        module, geometry, [], mean=mean, std=std, name=name, device=device, dtype=dtype, borrowed=True
+        module, geometry, [], mean=mean, std=std, name=name, device=device, dtype=dtype, compile=compile, borrowed=True
     )
     classes = model.logits(model.encode(np.zeros((size, size, 3), dtype=np.uint8))[None]).shape[1]
     if classes == 1:

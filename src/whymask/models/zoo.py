@@ -12,7 +12,9 @@ SOURCES = ("state_dict", "file", "hf_hub_id", "url")
 """The settings by which timm finds the weights of a model."""
 
 
-def load(name: str, *, pretrained: bool = True, device: str = "cpu", dtype: str = "fp32") -> TorchClassifier:
+def load(
+    name: str, *, pretrained: bool = True, device: str = "cpu", dtype: str = "fp32", compile: bool = False
+) -> TorchClassifier:
     """Load "torchvision:resnet101" or "timm:vit_base_patch16_224"; weights come from those packages' own sources."""
     family, _, architecture = name.partition(":")
     package = required(family, f"{name} needs {family}, which cannot be imported here: pip install {family}.")
@@ -21,7 +23,7 @@ def load(name: str, *, pretrained: bool = True, device: str = "cpu", dtype: str 
         parts = build(package, architecture, pretrained)
     except (RuntimeError, ValueError, KeyError) as error:
         raise WhymaskError(f"{family} cannot build {architecture!r}: {str(error).splitlines()[0]}") from None
-    return TorchClassifier(**parts, name=name, device=device, dtype=dtype)
+    return TorchClassifier(**parts, name=name, device=device, dtype=dtype, compile=compile)
 
 
 def _torchvision(package: Any, architecture: str, pretrained: bool) -> dict[str, Any]:

@@ -42,8 +42,9 @@ def copair(
 ) -> Initialiser:
     """The best coarse group or pair of groups, with a third group when that is not sufficient.
 
-    Pairs and third groups whose area is outside [min_area, max_area] are not scored; with no pair left the candidate
-    is the best single group. The mask is C_0 before release: its size follows from the groups.
+    The area of every candidate C_0, also of a single group, lies in [min_area, max_area]; pairs and third groups whose
+    area does not are not scored. Where neither a group nor a pair fits, the candidate is the best single group.
+    The mask is C_0 before release: its size follows from the groups.
     """
     if problem.centroids is None:
         raise WhymaskError("copair groups regions by position: pass centroids, an (n, 2) array of (x/W, y/H).")
@@ -61,16 +62,19 @@ def copair(
         covered = masks @ areas
         return (covered >= min_area - ROUNDING) & (covered <= max_area + ROUNDING)
 
-    singles = yield Ask(groups, objective, "init", Selection(groups[0]), divisible=True)
+    fitting = fits(groups)
+    singles = yield Ask(groups, objective, "init", Selection(groups[np.argmax(fitting)]), divisible=True)
+    fitting = fitting[: len(singles)]
     pool = np.argsort(-singles, kind="stable")[:pool_size]  # Eq. 9
-    single = best = Selection(groups[pool[0]], float(singles[pool[0]]))
+    top = int(np.argmax(np.where(fitting, singles, -np.inf) if fitting.any() else singles))
+    single = best = Selection(groups[top], float(singles[top]))  # G_s
 
     first, second = np.array(list(combinations(sorted(pool.tolist()), 2)), dtype=int).reshape(-1, 2).T
     pairs = groups[first] | groups[second]
     pairs = pairs[fits(pairs)] if max_groups >= 2 else pairs[:0]
     if len(pairs):
         scores = yield Ask(pairs, objective, "init", single, divisible=True)
-        alone = singles[pool[0]] >= min_sufficiency and scores.max() - singles[pool[0]] < pair_gain
+        alone = fitting.any() and singles[top] >= min_sufficiency and scores.max() - singles[top] < pair_gain
         best = single if alone else Selection.best(pairs, scores)  # Eqs. 10 and 11
 
     members = sum(bool((best.mask & group).any()) for group in groups)

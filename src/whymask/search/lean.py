@@ -50,6 +50,7 @@ def lean(
         scores = yield Ask(extend(placed, looked, n), objective, "continue", ranking(placed, last, selection))
         last[looked] = scores
         count = max(1, round(at_once * len(live))) if gone and full else 1
-        placed += [looked[i] for i in np.argsort(-scores, kind="stable")[:count]]
-        live = np.flatnonzero(~mask_of(placed, n)).tolist()
+        chosen = [looked[i] for i in np.argsort(-scores, kind="stable")[:count]]
+        placed += chosen
+        live = [region for region in live if region not in chosen]
     return Ranking(tuple(placed), selection)

@@ -139,30 +139,38 @@ def extend(placed: Sequence[int], live: Sequence[int], n: int) -> Bools:
     return rows
 
 
+def by_logits(selection: Selection | None, n: int) -> NDArray[np.intp]:
+    """All regions in the order that decides ties: by falling final logits where there are any, then by index, (n,)."""
+    final = np.zeros(n) if selection is None or selection.logits is None else selection.logits[-1]
+    return np.argsort(-final, kind="stable")
+
+
 def ranking(placed: Sequence[int], last: Floats, selection: Selection | None) -> Ranking:
-    """The placed regions, then all others by their last known score; ties go to the lowest index."""
-    rest = np.argsort(-last, kind="stable").tolist()
+    """The placed regions, then all others by their last known score; ties go as `by_logits` says."""
+    regions = by_logits(selection, len(last))
+    rest = regions[np.argsort(-last[regions], kind="stable")].tolist()
     done = set(placed)
     return Ranking((*placed, *(region for region in rest if region not in done)), selection, placed=len(done))
 
 
 def completed(selection: Selection) -> Ranking:
     """The selection in its internal order as far as that is known, then all other regions by its final logits."""
-    final = np.zeros(len(selection.mask)) if selection.logits is None else selection.logits[-1]
     placed = selection.order if selection.order is not None else tuple(np.flatnonzero(selection.mask).tolist())
-    return ranking(placed, final, selection)
+    return ranking(placed, np.zeros(len(selection.mask)), selection)
 
 
 def begin(problem: Problem, selection: Selection | None) -> tuple[list[int], list[int], Floats]:
     """What a continuation starts from: the regions that are placed, those that are left, and a first guess.
 
-    The guess are scores (n,) to rank the regions by until it has scores of its own: the order of the selection.
+    The regions that are left are ranked by the logits that TRACE learned, which decides ties (appendix C.3), else by
+    index. The guess are scores (n,) to rank the regions by until it has scores of its own: the order of the selection.
     """
     guess = np.zeros(problem.n)
     if selection is None:
         return [], list(range(problem.n)), guess
     guess[list(completed(selection).order)] = -np.arange(problem.n)
-    return list(selection.prefix), np.flatnonzero(~mask_of(selection.prefix, problem.n)).tolist(), guess
+    placed = list(selection.prefix)
+    return placed, [region for region in by_logits(selection, problem.n).tolist() if region not in placed], guess
 
 
 def held(search: Initialiser, best: Selection | None = None, **changes: Any) -> Initialiser:

@@ -1,6 +1,7 @@
 """The recovery bounds of the paper's appendix A: how likely TRACE is to draw a near-optimal mask.
 
-A mask is a hit when F(S) >= mu * opt. All bounds speak of R rounds of `samples` masks each.
+A mask is a hit when F(S) >= mu * opt. All bounds speak of R rounds of `samples` masks each. On a problem small enough
+for a table of all masks, `block_part` and `certificate_family` give what the bounds assume (docs/theory.md).
 
 What is rigorous and what is not: for one round from *fixed* logits the certificate bounds (Eqs. 32-34) hold
 for any function that has the stated block structure. Across rounds the appendix treats the hit probabilities of later
@@ -8,18 +9,127 @@ rounds as given numbers, although the logits that make them are themselves rando
 about those numbers, and the tables below show what they would give, not what a run is promised.
 """
 
-from collections.abc import Iterable, Sequence
-from math import factorial
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+from math import comb, factorial
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from whymask.arrays import Floats
+from whymask.arrays import Bools, Floats
 from whymask.errors import WhymaskError, whole
+from whymask.search.protocol import check_k
 
 Certificate = Sequence[int]
 """Indices J of the blocks that together certify a near-optimal mask (Eq. 28)."""
+
+
+Blocks: TypeAlias = tuple[int, ...]
+"""A set of blocks, or of coarse groups, by their ascending indices."""
+
+MOST_MASKS = 1_000_000
+
+
+def k_masks(n: int, k: int) -> Bools:
+    """C_k(U), all masks of exactly k of n regions (Eq. 18): (C(n, k), n)."""
+    check_k(whole("k", k, 1), n)
+    if comb(n, k) > MOST_MASKS:
+        raise WhymaskError(f"there are {comb(n, k)} masks of {k} of {n} regions, too many for a table of scores.")
+    masks = np.zeros((comb(n, k), n), dtype=bool)
+    chosen = np.array(list(combinations(range(n), k)), dtype=np.intp)
+    np.put_along_axis(masks, chosen, True, axis=1)
+    return masks
+
+
+def near_optimal(scores: ArrayLike, mu: float) -> Bools:
+    """G_mu: which masks of a table of all scores (B,) reach mu * opt (Eqs. 19 and 20)."""
+    table = np.asarray(scores, dtype=np.float64)
+    return np.asarray(table >= _ratio(mu) * table.max())
+
+
+def activated(masks: Bools, blocks: ArrayLike) -> Bools:
+    """B(S), the blocks that each mask touches (Eq. 24).
+
+    Args:
+        masks: (B, n).
+        blocks: (n,) block index of every region, 0 ... q - 1.
+
+    Returns:
+        (B, q)
+    """
+    return np.asarray(masks @ _members(blocks))
+
+
+def block_part(masks: Bools, scores: ArrayLike, blocks: ArrayLike) -> tuple[dict[Blocks, float], float]:
+    """Phi of all sets of at most k blocks, and epsilon_Delta: Eq. 25 with the smallest residual there is.
+
+    Phi(J) = min F(S) over the masks that touch all blocks of J. This is the largest monotone function with
+    Phi(B(S)) <= F(S), and epsilon_Delta = max (F(S) - Phi(B(S))) / k.
+
+    Args:
+        masks: (B, n), all masks of one size k (`k_masks`).
+        scores: (B,), F of each.
+        blocks: (n,) block index of every region, 0 ... q - 1.
+    """
+    table = np.asarray(scores, dtype=np.float64)
+    n, k = masks.shape[1], int(masks[0].sum())
+    if table.shape != (len(masks),):
+        raise WhymaskError(f"block_part needs one score per mask, shape ({len(masks)},), not {table.shape}.")
+    if (masks.sum(axis=1) != k).any() or len(np.unique(masks, axis=0)) < comb(n, k):
+        raise WhymaskError(f"block_part needs all {comb(n, k)} masks of {k} of the {n} regions (see k_masks).")
+    touched = activated(masks, blocks)
+    if not touched.any(axis=0).all():
+        raise WhymaskError("blocks must be numbered from 0 without gaps: every block has regions.")
+    q = touched.shape[1]
+    at_most_k = (some for size in range(min(k, q) + 1) for some in combinations(range(q), size))
+    phi = {some: float(table[touched[:, some].all(axis=1)].min()) for some in at_most_k}
+    residual = [score - phi[tuple(np.flatnonzero(row).tolist())] for score, row in zip(table, touched, strict=True)]
+    return phi, float(max(residual) / k)
+
+
+def certificate_family(phi: Mapping[Blocks, float], k: int, epsilon: float, mu: float) -> list[Blocks]:
+    """A_mu, the sets of at most k blocks with Phi(J) >= mu (Phi*_k + k epsilon) (Eqs. 26-28).
+
+    Assumes a monotone Phi and 0 <= F(S) - Phi(B(S)) <= k epsilon, as `block_part` gives them. Then every mask of k
+    regions that touches all blocks of one of the sets is a hit (Eqs. 29 and 30).
+    """
+    attainable = {some: value for some, value in phi.items() if len(some) <= k}
+    enough = _ratio(mu) * (max(attainable.values()) + k * epsilon)
+    return [some for some, value in attainable.items() if value >= enough]
+
+
+def interactions(values: Mapping[Blocks, float]) -> dict[Blocks, float]:
+    """phi_J of Eq. 8: what the groups of J add together beyond all smaller sets of them.
+
+    CoPAIR assumes that it is small for three groups and more.
+
+    Args:
+        values: F of the union of the coarse groups I, for every I in question and all subsets of it.
+
+    >>> phi = interactions({(): 0.1, (0,): 0.4, (1,): 0.3, (0, 1): 0.8})
+    >>> {group: round(value, 3) for group, value in phi.items()}
+    {(): 0.1, (0,): 0.3, (1,): 0.2, (0, 1): 0.2}
+    """
+    phi: dict[Blocks, float] = {}
+    for groups in sorted(values, key=len):
+        fewer = [some for size in range(len(groups)) for some in combinations(groups, size)]
+        if not phi.keys() >= set(fewer):
+            raise WhymaskError(f"interactions needs the score of every subset of the groups {groups}.")
+        phi[groups] = values[groups] - sum(phi[some] for some in fewer)
+    return phi
+
+
+def _ratio(mu: float) -> float:
+    if not 0 < mu < 1:
+        raise WhymaskError(f"the approximation ratio mu lies in (0, 1), not {mu}.")
+    return mu
+
+
+def _members(blocks: ArrayLike) -> Bools:
+    """Which region belongs to which block, (n, q)."""
+    labels = np.asarray(blocks)
+    return np.asarray(labels[:, None] == np.arange(labels.max() + 1))
 
 
 def hit_bound(round_probabilities: ArrayLike, samples: int) -> float:
@@ -50,9 +160,7 @@ def block_mass(logits: ArrayLike, blocks: ArrayLike, temperature: float = 1.0) -
     """
     theta = np.asarray(logits, dtype=np.float64) / temperature
     weights = np.exp(theta - theta.max(axis=-1, keepdims=True))
-    labels = np.asarray(blocks)
-    member = labels[:, None] == np.arange(labels.max() + 1)
-    return np.asarray(weights @ member / weights.sum(axis=-1, keepdims=True))
+    return np.asarray(weights @ _members(blocks) / weights.sum(axis=-1, keepdims=True))
 
 
 def prefix_bound(eta: ArrayLike, certificate: Certificate) -> float:

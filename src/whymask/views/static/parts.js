@@ -64,7 +64,7 @@ whymask.plotted = function plotted(label, plot, keys) {
 whymask.folds = function folds(view) {
   const { entry, curves } = view;
   const { el, table, fold } = whymask;
-  const measures = curves ? ["insertion_auc", "deletion_auc", "best@30", "best@50", "at@30", "at@50", "high"] : [];
+  const measures = curves ? ["insertion_auc", "deletion_auc", "at@30", "at@50", "high", "best@30", "best@50"] : [];
   const own = ["full_score", "blank_score", ...(view.ordered ? [] : ["score", "removed_score", "area", "goal"])];
   const others = view.masks.slice(1).flatMap(({ score, removed_score: removed }, i) =>
     [[`score, mask ${i + 2}`, score], [`removed_score, mask ${i + 2}`, removed]]);
