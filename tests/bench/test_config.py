@@ -74,7 +74,7 @@ repope = {manifest = "wrong.jsonl"}
         ({"questions": {}}, "[questions] needs a file and the folder of its images, or a number of scenes."),
         ({"questions": {"file": "x.json", "scenes": 3}}, "[questions] needs a file and the folder of its images, or"),
         ({"questions": {"scenes": 3, "sampling": "popula"}}, "unknown sampling 'popula'; did you mean 'popular'?"),
-        ({"questions": {"scenes": 3, "prompt": "vq"}}, "unknown prompt 'vq'; did you mean 'vqa'?"),
+        ({"questions": {"scenes": 3, "prompt": "vqa"}}, "the prompt in [questions] must be 'plain' or a text with {"),
         ({"splits": {"cause": {"emphasis": "hig"}}}, "unknown emphasis 'hig'; did you mean 'high'?"),
         ({"splits": {}}, "the configuration names nothing to explain"),
     ],
@@ -110,3 +110,15 @@ def test_the_configuration_of_the_page_is_right():
     (block,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "bench.md").read_text(), re.DOTALL)
     made = config(tomllib.loads(block))
     assert [split.name for split in made.splits] == ["correct", "repope", "mine"]
+
+
+@pytest.mark.parametrize("name", ["qwen", "llava", "qwen-profile", "llava-profile"])
+def test_the_multimodal_models_of_the_paper_are_asked_as_eagle_asks(name):
+    made = read_config(ROOT / "configs" / "paper" / f"{name}.toml")
+    assert made.sources["questions"].prompt.format(question="Is there a dog in the image?") == (
+        'You are asked a visual question answering task. \nFirst, answer strictly with "Yes" or "No". \n'
+        "Then, provide a short explanation if necessary.\n\nQuestion: Is there a dog in the image?\nAnswer:"
+    )
+    assert made.models[0].options["max_side"] == {"qwen": 448, "llava": 336}[name.partition("-")[0]]
+    draws = {"qwen": (300, 270), "llava": (300, 300)}.get(name, (100,))
+    assert tuple(split.draw for split in made.splits) == draws

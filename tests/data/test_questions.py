@@ -15,12 +15,14 @@ from whymask.data import scenes as scene_questions
 from whymask.data.base import Place
 from whymask.data.manifest import Sample, read_manifest
 from whymask.data.pope import Question, write_questions
-from whymask.data.questions import PROMPTS, Questions, answer_all
+from whymask.data.questions import Questions, answer_all
 from whymask.images import scenes
 from whymask.metrics import RepairOutcome, repairs
 
 from bench.made_up import ordering, row, write
 from models.talker import BRIGHT, Talker
+
+LONG = 'Answer {strictly} with {"Yes"} or {0}.\nQuestion: {question}\nAnswer:'
 
 
 @pytest.fixture
@@ -53,7 +55,7 @@ def test_case_lists_are_splits(base, tmp_path):
     pope, repope = (listed(tmp_path, name) for name in ("pope", "repope"))
     assert [(s.id, s.target) for s in pope] == [("0", "Yes"), ("1", "No"), ("2", "Yes"), ("3", "No")]
     assert [(s.id, s.target) for s in repope] == [("0", "No"), ("2", "No"), ("3", "Yes")]
-    assert repope[0].question.splitlines()[1] == "Question: Is there a dog?"
+    assert repope[0].question == "Is there a dog?"
     assert repope[0].image.endswith("images/one.png")
 
 
@@ -75,7 +77,7 @@ def test_records_tell_what_a_repair_does(base, tmp_path):
 
 def test_answers_are_asked_for_once(base, tmp_path):
     place, model = Place(tmp_path), Talker()
-    plain, long = (Questions(**base["questions"], prompt=prompt) for prompt in ("plain", "vqa"))
+    plain, long = (Questions(**base["questions"], prompt=prompt) for prompt in ("plain", LONG))
     samples = plain.read(place)
     first = plain.splits(samples, model, place)
     forwards = model.forwards
@@ -134,21 +136,63 @@ def test_one_image_too_many(folder):
         split(folder, "No", Full())
 
 
-def test_the_prompt_asks_for_yes_or_no(folder):
+def test_the_prompt_is_any_text_with_a_slot(folder):
     class Hears(Talker):
         def bind(self, image, *, question=None, **options):
             self.heard = question
             return super().bind(image, question=question, **options)
 
     model = Hears()
-    one = split(folder, "No", model, "vqa")["pope"][0]
-    assert one.question == model.heard == PROMPTS["vqa"].format(question="Is there a dog?")
-    assert "Question: Is there a dog?\nAnswer:" in one.question
+    one = split(folder, "No", model, LONG)["pope"][0]
+    assert one.question == model.heard
+    assert one.question == 'Answer {strictly} with {"Yes"} or {0}.\nQuestion: Is there a dog?\nAnswer:'
+    for text in ("vqa", "Question: {}", ""):
+        with pytest.raises(WhymaskError, match=r"must be 'plain' or a text with \{question\}, not "):
+            Questions(scenes=1, prompt=text)
+
+
+def test_wrong_answers_are_those_of_the_corrected_labels(base, tmp_path):
+    """POPE's own file holds all four questions, the corrected one three of them, one with another label."""
+    relabelled = [Question(i, f"{name}.png", "Is there a dog?", label) for i, name, label in
+                  [(0, "one", "no"), (1, "calm", "yes"), (2, "two", "yes")]]  # fmt: skip
+    questions = {**base["questions"], "corrected": str(write_questions(tmp_path / "r.json", relabelled))}
+    splits = {"pope": {"draw": 3}, "repope": {}, "repope-cause": {"draw": 1}}
+    model = Talker()
+    given = {**base, "questions": questions, "splits": splits, "methods": ["blank"]}
+    summary = run(config(given), load=lambda spec: model, quiet=True)
+    assert (summary.done, summary.failed) == (6, [])
+    place = Place(tmp_path / "other")
+    samples = config(given).sources["questions"].read(place)
+    assert len({sample.id for sample in samples}) == len(samples) == 7
+    pope, repope, cause = (listed(tmp_path, name) for name in splits)
+    own = config(given).sources["questions"].splits(samples, model, place)
+    assert [(s.id, s.target) for s in own["pope"]] == [("0", "Yes"), ("1", "No"), ("2", "Yes"), ("3", "No")]
+    assert len(pope) == 3
+    assert {s.id for s in pope} <= {s.id for s in own["pope"]}
+    assert [(s.id, s.target) for s in repope] == [("repope-0", "No"), ("repope-1", "Yes")]
+    assert len(cause) == 1
+    assert {s.id for s in cause} <= {s.id for s in repope}
+    with pytest.raises(WhymaskError, match=r"corrected in \[questions\] needs the file"):
+        Questions(scenes=1, corrected="r.json")
+
+
+def test_what_two_files_ask_is_asked_once(base, tmp_path):
+    class Counts(Talker):
+        bound = 0
+
+        def bind(self, *args, **options):
+            self.bound += 1
+            return super().bind(*args, **options)
+
+    model, place = Counts(), Place(tmp_path)
+    source = Questions(**base["questions"], corrected=base["questions"]["file"])
+    source.splits(source.read(place), model, place)
+    assert model.bound == 4
 
 
 def test_missing_images_are_named(base, tmp_path):
     with pytest.raises(WhymaskError, match="there is no image folder"):
-        Questions(base["questions"]["file"], str(tmp_path / "photos")).read(Place(tmp_path))
+        Questions(base["questions"]["file"], images=str(tmp_path / "photos")).read(Place(tmp_path))
 
 
 def test_scenes_need_no_files(tmp_path):

@@ -220,6 +220,28 @@ def test_the_padding_of_a_square_is_always_seen():
     np.testing.assert_allclose(centre.box, (0.166, 0, 0.834, 1), atol=0.03)
 
 
+def test_llava_sees_a_photo_that_was_reduced_first(tmp_path):
+    """The cap reduces the longer side; the checkpoint's own preprocessing then works on the small photo."""
+    parts = tiny_mllm.llava()
+    folder = str(tiny_mllm.save(parts, tmp_path))
+    model, own = whymask.load(folder, max_side=24), whymask.load(folder)
+    small = PHOTO.resize((24, 16), Image.Resampling.BICUBIC)
+    for resize in ("own", "squash"):
+        bound = model.bind(PHOTO, target="Yes", question=QUESTION, resize=resize)
+        expected = own.bind(small, target="Yes", question=QUESTION, resize=resize)
+        np.testing.assert_array_equal(bound.canvas, expected.canvas)
+        assert bound.box == expected.box
+        assert not np.array_equal(bound.canvas, own.bind(PHOTO, question=QUESTION, resize=resize).canvas)
+    assert model.settings["view"] == "centre crop, 32 pixels, longer side first at most 24"
+    assert model.fingerprint != own.fingerprint
+    for image in (small, Image.fromarray(bound.canvas)):  # nothing is enlarged, and a grid is left as it is
+        resize = "none" if image.size == (32, 32) else "own"
+        kept = [m.bind(image, target="Yes", question=QUESTION, resize=resize).canvas for m in (model, own)]
+        np.testing.assert_array_equal(*kept)
+    with pytest.raises(WhymaskError, match="max_side must be a whole number of at least 1"):
+        whymask.load(folder, max_side=0)
+
+
 def test_sizes_follow_the_image_processor():
     patches = Patches(unit=28, max_side=10_000, min_pixels=3136, max_pixels=401408)
     from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import smart_resize

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from whymask.errors import WhymaskError
+from whymask.errors import WhymaskError, whole
 from whymask.images.imaging import WHOLE, Box, Canvas, Geometry, Preprocessed, Resize, resized
 from whymask.models.hf import from_checkpoint, pixel_steps
 from whymask.models.mllm import Mllm, load_parts
@@ -32,13 +32,37 @@ class Padded(Geometry):
         return resized(image, size), WHOLE
 
 
+@dataclass(frozen=True)
+class Capped(Geometry):
+    """Another geometry, given images whose longer side is at most `max_side` pixels."""
+
+    geometry: Geometry
+    max_side: int
+
+    def _placed(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
+        shrink = self.max_side / max(image.size)
+        if resize != "none" and shrink < 1:
+            size = (max(1, round(image.width * shrink)), max(1, round(image.height * shrink)))
+            image = Image.fromarray(resized(image, size))
+        return self.geometry.place(image, resize)
+
+
 class Llava(Mllm):
     """Inputs are normalised pixels (3, size, size)."""
 
     pays = 1_500  # only the decoder is compiled: 3 s, and 2 ms less an image
     cam_depth = 13 / 32
 
-    def __init__(self, module: Any, processor: Any, tokenizer: Any, *, pad: bool | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        module: Any,
+        processor: Any,
+        tokenizer: Any,
+        *,
+        pad: bool | None = None,
+        max_side: int | None = None,
+        **options: Any,
+    ) -> None:
         self.processor = processor
         self.size = int(processor.crop_size["height"])
         pad = bool(getattr(processor, "do_pad", False)) if pad is None else pad
@@ -46,6 +70,9 @@ class Llava(Mllm):
         # As transformers pads: with the mean colour.
         self.margin = np.array([int(255 * mean) for mean in processor.image_mean], dtype=np.uint8)
         view = f"{'padded to a square' if pad else 'centre crop'}, {self.size} pixels"
+        if max_side is not None:
+            self.geometry = Capped(self.geometry, max_side)
+            view += f", longer side first at most {max_side}"
         super().__init__(module, tokenizer, view=view, **options)
 
     def encode(self, canvas: Canvas) -> torch.Tensor:
@@ -90,6 +117,7 @@ def load(
     device: str = "cpu",
     dtype: str | None = None,
     pad: bool | None = None,
+    max_side: int | None = None,
     compile: bool | None = None,
 ) -> Llava:
     """A LLaVA-1.5 checkpoint from the hub or a local folder; tensors only, no remote code.
@@ -99,6 +127,8 @@ def load(
         dtype: by default fp32 on a CPU and fp16 elsewhere, as the paper has it.
         pad: True shows the model the whole image, padded to a square; False its centre. By default what the
             checkpoint's own preprocessing does, which is the centre crop for llava-hf's: regions outside are not seen.
+        max_side: larger images are reduced to this many pixels on their longer side before that preprocessing, which
+            enlarges them again (the paper's 336); by default they are not.
         compile: True compiles at once, False never; by default once the images scored would have paid for it.
     """
     import transformers
@@ -107,4 +137,5 @@ def load(
     module, tokenizer = load_parts(checkpoint, transformers.LlavaForConditionalGeneration, precision)
     # It reads CLIP's settings too, and needs only Pillow.
     processor = from_checkpoint(transformers.LlavaImageProcessorPil, checkpoint)
-    return Llava(module, processor, tokenizer, name=checkpoint, device=device, pad=pad, compile=compile)
+    cap = None if max_side is None else whole("max_side", max_side, 1)
+    return Llava(module, processor, tokenizer, name=checkpoint, device=device, pad=pad, max_side=cap, compile=compile)

@@ -143,7 +143,7 @@ def load(name: str, /, **options: Any) -> Model:
     Common options are device ("cpu", "cuda", "mps") and dtype ("fp32", "fp16", "bf16", "fp64"). Classifiers that run
     on torch take compile=True, which pays on a GPU after some ten thousand images; multimodal models compile by
     themselves, unless it is False. CLIP takes classes and templates, ONNX files size, mean, std, layout and output,
-    chat servers base_url, multimodal models their limits (max_side and max_pixels, or pad).
+    chat servers base_url, multimodal models their limits (max_side, max_pixels, pad).
     """
     family, argument = find(name)
     loader = family.loader
