@@ -1,10 +1,11 @@
 import copy
 
 import numpy as np
+import pytest
 import torch
 
 import whymask
-from whymask.baselines.igos import UNIT, Bilateral
+from whymask.baselines.igos import UNIT, Bilateral, kernel
 from whymask.methods import Recipe
 
 from baselines.plain import every_pixel, planted
@@ -118,10 +119,17 @@ def test_the_gradient_is_the_published_one():
 
     exact = masks.detach().double().requires_grad_()
     blurred = normalised(cv2_blur(image, 51, 50))
+    same = np.isclose(ours.blurred.numpy(), blurred.numpy(), atol=1e-5)
+    assert same.mean() > 0.99  # but for values that are rounded the other way
     loss = published(copy.deepcopy(net).double(), normalised(image.astype(float)), blurred, 1, exact, 20)
     (expected,) = torch.autograd.grad(loss, exact)
     np.testing.assert_allclose(ours.value(masks), loss.item(), rtol=1.2e-3)
     np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=0, atol=1.2e-3 * float(expected.abs().max()))
+
+
+@pytest.mark.parametrize(("size", "width"), [(224, 51), (499, 51), (500, 151), (799, 151), (800, 201)])
+def test_larger_images_are_blurred_more(size, width):
+    assert kernel((size, 32)) == kernel((32, size)) == width
 
 
 def test_the_map_is_stretched_like_the_masks():
