@@ -23,8 +23,6 @@ def configuration(run):
 @pytest.mark.parametrize("words", [shlex.split(one)[1:] for one in COMMANDS], ids=" ".join)
 def test_command(words):
     command = get_command(app)
-    if words[:2] == ["bench", "figure"] and "figure" not in command.commands["bench"].commands:
-        pytest.skip("there is no bench figure yet")
     while hasattr(command, "commands"):
         command, words = command.commands[words[0]], words[1:]
     given = command.make_context(command.name, list(words)).params  # raises an error for an unknown option
