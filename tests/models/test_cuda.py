@@ -92,6 +92,7 @@ def test_a_module_on_the_gpu_is_explained_there_with_the_weights_it_has():
     assert {parameter.device.type for parameter in net.parameters()} == {"cuda"}
 
 
+@pytest.mark.filterwarnings("default")  # torch's compiler warns of its own parts
 def test_cpu_and_gpu_agree():
     orders = []
     for options in ({"device": "cpu"}, {"device": "cuda"}, {"device": "cuda", "compile": True}):

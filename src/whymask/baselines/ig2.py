@@ -61,7 +61,8 @@ def score_and_features(image: Differentiable, x: torch.Tensor) -> tuple[torch.Te
         elif part is image.module:
             outputs[:] = [output]
 
-    with listening(image.module.modules(), hear):
+    linear = [part for part in image.module.modules() if isinstance(part, torch.nn.Linear)]
+    with listening({*linear, image.module}, hear):
         score = image.score(x)
     (features,) = heard or outputs
     return score, features.flatten(1).float()
