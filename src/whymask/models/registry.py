@@ -141,8 +141,8 @@ def load(name: str, /, **options: Any) -> Model:
     """The model of this id (see `whymask models`).
 
     Common options are device ("cpu", "cuda", "mps") and dtype ("fp32", "fp16", "bf16", "fp64"). Classifiers that run
-    on torch take compile=True, which pays on a GPU after some ten thousand images; multimodal models compile by
-    themselves, unless it is False. CLIP takes classes and templates, ONNX files size, mean, std, layout and output,
+    on torch take compile=True, for benchmarks of hundreds of thousands of images on a GPU; multimodal models compile
+    by themselves, unless it is False. CLIP takes classes and templates, ONNX files size, mean, std, layout and output,
     chat servers base_url, multimodal models their limits (max_side, max_pixels, pad).
     """
     family, argument = find(name)
