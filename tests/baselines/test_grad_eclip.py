@@ -172,3 +172,21 @@ def test_every_backward_method_takes_clip(model):
 def test_other_networks_are_refused():
     with pytest.raises(WhymaskError, match="'grad-cam' takes any network"):
         whymask.explain(lit(1), quadrants(), method="grad-eclip", regions="grid:2x2")
+
+
+def test_a_pooler_is_refused():
+    """Its keys are wider than its queries, as in CoCa: none of its tokens is the class token."""
+
+    class Pooled(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.stem = torch.nn.Conv2d(3, 8, 4, stride=4)
+            self.pool = torch.nn.MultiheadAttention(4, 2, kdim=8, vdim=8, batch_first=True)
+            self.query = torch.nn.Parameter(torch.randn(1, 1, 4))
+
+        def forward(self, x):
+            tokens = self.stem(x).flatten(2).transpose(1, 2)
+            return self.pool(self.query.expand(len(x), -1, -1), tokens, tokens)[0][:, 0]
+
+    with pytest.raises(WhymaskError, match="'grad-cam' takes any network"):
+        whymask.explain(lit(1, size=16), whymask.wrap(Pooled(), size=16), method="grad-eclip", regions="grid:2x2")

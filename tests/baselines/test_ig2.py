@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 
+import whymask
 from whymask.baselines.ig2 import BLURS, path_integral, score_and_features
 from whymask.images.imaging import CentreCrop
 from whymask.methods import Recipe
@@ -138,3 +139,23 @@ def test_without_a_linear_layer_the_output_is_the_feature(tmp_path, monkeypatch)
     torch.testing.assert_close(features, model.module(x))
     (result,) = case.search(Recipe("ig2", {"steps": 4}))
     assert result.map.max() > 0
+
+
+def test_a_linear_layer_over_tokens_is_no_head():
+    """As in open_clip's vision transformers, whose embedding is made by a parameter."""
+
+    class Tokens(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.stem, self.mlp = torch.nn.Conv2d(3, 8, 4, stride=4), torch.nn.Linear(8, 8)
+            self.projection = torch.nn.Parameter(torch.randn(8, 3))
+
+        def forward(self, x):
+            return self.mlp(self.stem(x).flatten(2).transpose(1, 2)).mean(dim=1) @ self.projection
+
+    torch.manual_seed(0)
+    case = every_pixel(np.random.default_rng(0).integers(0, 256, (16, 16, 3), dtype=np.uint8),
+                       whymask.wrap(Tokens(), size=16, crop=1.0))  # fmt: skip
+    x = case.bound.inputs[None]
+    _, features = score_and_features(case.differentiable(), x)
+    torch.testing.assert_close(features, case.model.module.eval()(x))

@@ -80,3 +80,10 @@ def test_registry():
 
 def test_fingerprints_tell_models_apart():
     assert whymask.load("efficientnet-lite0").fingerprint != whymask.load("efficientnet-lite1").fingerprint
+
+
+def test_only_the_torch_module_is_compiled(monkeypatch):
+    monkeypatch.setattr(torch, "compile", lambda module, dynamic: module)
+    assert whymask.load("efficientnet-lite0", compile=True).settings["compiled"] == "yes"
+    with pytest.raises(WhymaskError, match="leave out runtime='onnx'"):
+        whymask.load("efficientnet-lite0", compile=True, runtime="onnx")

@@ -99,6 +99,11 @@ def test_the_block_part_of_a_planted_table():
     assert epsilon == pytest.approx(0.01)
 
 
+def test_near_optimal_is_at_least_mu_times_the_best():
+    """Eqs. 19 and 20; powers of two, so that mu times the best is exact."""
+    np.testing.assert_array_equal(theory.near_optimal([0.25, 0.5, 0.24, 0.125], mu=0.5), [True, True, False, False])
+
+
 @pytest.mark.parametrize(
     ("mu", "family"),
     [
@@ -244,6 +249,13 @@ def test_refuses():
         theory.block_part(masks, np.zeros(14), [0, 0, 0, 1, 1, 1])
     with pytest.raises(WhymaskError, match="without gaps"):
         theory.block_part(masks, np.zeros(15), [0, 0, 0, 2, 2, 2])
+    for wrong in ([-1, 0, 0, 1, 1, 1], [0.5, 0, 1, 1, 1, 1], [0, 0, 0, 1, 1], [[0, 0, 0, 1, 1, 1]]):
+        with pytest.raises(WhymaskError, match="every one of the 6 regions"):
+            theory.block_part(masks, np.zeros(15), wrong)
+        with pytest.raises(WhymaskError, match="every one of the 6 regions"):
+            theory.block_mass(np.zeros(6), wrong)
+    with pytest.raises(WhymaskError, match="all 1 masks of 0"):
+        theory.block_part(masks[:0], [], [0, 0, 0, 1, 1, 1])
     with pytest.raises(WhymaskError, match="mu"):
         theory.certificate_family({(): 0.1}, k=2, epsilon=0.0, mu=1.5)
     with pytest.raises(WhymaskError, match="mu"):

@@ -18,8 +18,8 @@ def ig2(image: Differentiable, rng: np.random.Generator, *, steps: Count = 32, s
 
     Each of `steps` steps goes down the gradient of the squared distance between the features of the image and of the
     reference, `step` grey levels long (Euclidean), and stays among valid pixel values. Features are what the last
-    linear layer takes in; where none is called (CLIP's ResNets pool by attention), the module's output. As published,
-    sizes are taken channel by channel, so that one channel's gain does not hide another's loss.
+    linear layer takes in, a vector per image; where that layer is not a head (CLIP's ResNets call none, open_clip's
+    ViTs end in an MLP over tokens), they are the module's output. As published, sizes are taken channel by channel, so that one channel's gain does not hide another's loss.
 
     The publication takes images of other classes as references and 201 steps of 256 grey levels; references that need
     no other images, and these steps, are those of the code the paper builds on.
@@ -58,11 +58,12 @@ def score_and_features(image: Differentiable, x: torch.Tensor) -> tuple[torch.Te
     def hear(part: torch.nn.Module, inputs: Any, output: Any) -> None:
         if isinstance(part, torch.nn.Linear):
             heard[:] = [inputs[0]]
-        elif part is image.module:
+        if part is image.module:
             outputs[:] = [output]
 
     linear = [part for part in image.module.modules() if isinstance(part, torch.nn.Linear)]
     with listening({*linear, image.module}, hear):
         score = image.score(x)
-    (features,) = heard or outputs
+    head = heard and (heard[0].ndim == 2 or not outputs)  # a language model is not run as a whole
+    (features,) = heard if head else outputs
     return score, features.flatten(1).float()

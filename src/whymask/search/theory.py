@@ -11,7 +11,7 @@ about those numbers, and the tables below show what they would give, not what a 
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
-from math import comb, factorial
+from math import comb, factorial, inf
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -58,7 +58,7 @@ def activated(masks: Bools, blocks: ArrayLike) -> Bools:
     Returns:
         (B, q)
     """
-    return np.asarray(masks @ _members(blocks))
+    return np.asarray(masks @ _members(blocks, masks.shape[1]))
 
 
 def block_part(masks: Bools, scores: ArrayLike, blocks: ArrayLike) -> tuple[dict[Blocks, float], float]:
@@ -73,18 +73,24 @@ def block_part(masks: Bools, scores: ArrayLike, blocks: ArrayLike) -> tuple[dict
         blocks: (n,) block index of every region, 0 ... q - 1.
     """
     table = np.asarray(scores, dtype=np.float64)
-    n, k = masks.shape[1], int(masks[0].sum())
+    n, k = masks.shape[1], int(masks[:1].sum())
     if table.shape != (len(masks),):
         raise WhymaskError(f"block_part needs one score per mask, shape ({len(masks)},), not {table.shape}.")
-    if (masks.sum(axis=1) != k).any() or len(np.unique(masks, axis=0)) < comb(n, k):
+    if not k or (masks.sum(axis=1) != k).any() or len(np.unique(masks, axis=0)) < comb(n, k):
         raise WhymaskError(f"block_part needs all {comb(n, k)} masks of {k} of the {n} regions (see k_masks).")
     touched = activated(masks, blocks)
     if not touched.any(axis=0).all():
         raise WhymaskError("blocks must be numbered from 0 without gaps: every block has regions.")
     q = touched.shape[1]
-    at_most_k = (some for size in range(min(k, q) + 1) for some in combinations(range(q), size))
-    phi = {some: float(table[touched[:, some].all(axis=1)].min()) for some in at_most_k}
-    residual = [score - phi[tuple(np.flatnonzero(row).tolist())] for score, row in zip(table, touched, strict=True)]
+    activates = [tuple(np.flatnonzero(row).tolist()) for row in touched]
+    phi = {some: inf for size in range(min(k, q) + 1) for some in combinations(range(q), size)}
+    for some, score in zip(activates, table.tolist(), strict=True):
+        phi[some] = min(phi[some], score)
+    for some in reversed(phi):  # a set's masks are also those of every set with one block less
+        for i in range(len(some)):
+            fewer = some[:i] + some[i + 1 :]
+            phi[fewer] = min(phi[fewer], phi[some])
+    residual = [score - phi[some] for some, score in zip(activates, table.tolist(), strict=True)]
     return phi, float(max(residual) / k)
 
 
@@ -126,9 +132,11 @@ def _ratio(mu: float) -> float:
     return mu
 
 
-def _members(blocks: ArrayLike) -> Bools:
-    """Which region belongs to which block, (n, q)."""
+def _members(blocks: ArrayLike, n: int) -> Bools:
+    """Which of the n regions belongs to which block, (n, q)."""
     labels = np.asarray(blocks)
+    if labels.shape != (n,) or labels.dtype.kind not in "iu" or labels.min() < 0:
+        raise WhymaskError(f"blocks must give every one of the {n} regions the number of its block, from 0 on.")
     return np.asarray(labels[:, None] == np.arange(labels.max() + 1))
 
 
@@ -160,7 +168,7 @@ def block_mass(logits: ArrayLike, blocks: ArrayLike, temperature: float = 1.0) -
     """
     theta = np.asarray(logits, dtype=np.float64) / temperature
     weights = np.exp(theta - theta.max(axis=-1, keepdims=True))
-    return np.asarray(weights @ _members(blocks) / weights.sum(axis=-1, keepdims=True))
+    return np.asarray(weights @ _members(blocks, weights.shape[-1]) / weights.sum(axis=-1, keepdims=True))
 
 
 def prefix_bound(eta: ArrayLike, certificate: Certificate) -> float:
