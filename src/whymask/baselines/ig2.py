@@ -19,7 +19,8 @@ def ig2(image: Differentiable, rng: np.random.Generator, *, steps: Count = 32, s
     Each of `steps` steps goes down the gradient of the squared distance between the features of the image and of the
     reference, `step` grey levels long (Euclidean), and stays among valid pixel values. Features are what the last
     linear layer takes in, a vector per image; where that layer is not a head (CLIP's ResNets call none, open_clip's
-    ViTs end in an MLP over tokens), they are the module's output. As published, sizes are taken channel by channel, so that one channel's gain does not hide another's loss.
+    ViTs end in an MLP over tokens), they are the module's output. As published, sizes are taken channel by channel, so
+    that one channel's gain does not hide another's loss.
 
     The publication takes images of other classes as references and 201 steps of 256 grey levels; references that need
     no other images, and these steps, are those of the code the paper builds on.
