@@ -17,7 +17,9 @@ COMMANDS = re.findall(r"(?:^|`)(whymask .+?)(?:`|$)", PAGE, re.MULTILINE)
 
 
 def configuration(run):
-    return read_config(ROOT / "configs" / "paper" / f"{run.removeprefix('runs/')}.toml")
+    """Of a run, or of the one that an ablation is made from."""
+    name = re.sub(f"-({'|'.join(ABLATIONS)})$", "", run.removeprefix("runs/"))
+    return read_config(ROOT / "configs" / "paper" / f"{name}.toml")
 
 
 @pytest.mark.parametrize("words", [shlex.split(one)[1:] for one in COMMANDS], ids=" ".join)

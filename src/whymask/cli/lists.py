@@ -74,7 +74,7 @@ def theory(as_json: Json = False) -> None:
         print(json.dumps(tables, indent=2))
         return
     print(f"Chance that one of {ROUNDS} rounds of {SAMPLES} masks is a hit, F(S) >= 0.8 opt, if the round")
-    print("probabilities are as given (a run's own are random: these are no promises about a run).")
+    print("probabilities are as given (a run's own are random: this guarantees nothing about a single run).")
     print("\nfixed: every mask hits with probability p0")
     for row in tables["fixed"]:
         print(f"  p0 {row['p0']:6.1%}   P_hit {row['p_hit']:7.2%}")
