@@ -10,8 +10,10 @@ from whymask.images.masking import blend
 from whymask.methods import Recipe
 from whymask.models.base import Response
 from whymask.models.differentiable import Evidence, rounding
+from whymask.models.llava import Llava
 from whymask.models.torch_module import TorchClassifier
 
+from models import tiny_mllm
 from models.tiny import QUADRANTS, Quadrants, lit, quadrants
 
 
@@ -26,6 +28,16 @@ def test_scores_are_the_models(image):
     bound = model.bind(lit(2), target=2)
     assert float(image.score(image.inputs[None])) == pytest.approx(model.respond(bound.inputs[None], [bound]).score[0])
     assert float(image.logit(image.inputs[None])) == pytest.approx(6 * 220 / 255, rel=1e-5)
+
+
+def test_a_margin_belongs_to_no_pixel():
+    """An image padded to a square: every pixel of the image has one element a channel, those of the margin none."""
+    parts = tiny_mllm.llava()
+    model = Llava(*parts, name="padded", pad=True)
+    bound = model.bind(lit(0)[:16], target="Yes", question="is there a dog ?")
+    image = model.differentiable(bound)
+    assert image.inputs.numel() > 3 * image.shape[0] * image.shape[1]
+    torch.testing.assert_close(image.channels(torch.ones_like(image.inputs)), torch.ones(3, *image.shape))
 
 
 def test_masks_lie_on_the_image_plane(image):
