@@ -78,10 +78,11 @@ class Sharp(torch.nn.Module):
         super().__init__()
         self.sharp, self.window, self.activation = sharp, window, activation
         self.register_buffer("shift", torch.tensor(shift), persistent=False)
-        self._calls = 0
+        self._calls, self.kept = 0, {}
 
     def forward(self, x):
         self._calls += 1
+        self.kept["shape"] = list(x.shape)
         return self.sharp * self.activation(x + self.shift) / self.window[0]
 
 
@@ -133,7 +134,8 @@ def test_a_module_is_the_same_after_forwards_and_when_loaded_again(tmp_path):
     loaded = torch.load(tmp_path / "whole.pt", weights_only=False)
     filled = deep(shift=2.0)
     filled.load_state_dict(module.state_dict())
-    made = [whymask.wrap(loaded, size=32), whymask.wrap(filled, size=32), whymask.wrap(module, size=32, dtype="fp32")]
+    made = [whymask.wrap(each, size=32) for each in (module, loaded, filled)]
+    made += [whymask.wrap(module, size=32, dtype=dtype) for dtype in ("fp32", "fp64")]
     assert {each.fingerprint for each in made} == {first}
 
 
@@ -162,7 +164,7 @@ def test_a_copy_is_the_same_module():
     module = net()
     first = whymask.wrap(module, size=32).fingerprint
     assert whymask.wrap(copy.deepcopy(module), size=32).fingerprint == first
-    module.train()  # explained in evaluation mode in any case
+    module.eval()  # as it is explained in any case
     assert whymask.wrap(module, size=32).fingerprint == first
 
 
