@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from whymask.explainer.case import Case, Responder, batching
+from whymask.explainer.explainer import Explainer
 from whymask.methods import Recipe
 from whymask.search import drive
 
@@ -30,6 +31,31 @@ def test_several_seeds_together_equal_each_alone():
         assert result.provenance["seed"] == seed
         assert result.ledger.mec == alone.ledger.mec
     assert len({result.regions for result in together}) > 1
+
+
+class Counted:
+    """A model that counts how often it is asked for its fingerprint, which may take seconds."""
+
+    def __init__(self):
+        self.model, self.asked = quadrants(), 0
+
+    def __getattr__(self, name):
+        return getattr(self.model, name)
+
+    @property
+    def fingerprint(self):
+        self.asked += 1
+        return "counted"
+
+
+def test_the_fingerprint_is_read_once_a_call():
+    model = Counted()
+    results = Case.of(lit(0), model, regions="grid:2x2").search(Recipe("random-k", {"k": 1}), [0, 1, 2])
+    assert model.asked == 1
+    explainer = Explainer(model, method="random-k", regions="grid:2x2", k=1)
+    results += [found for _, found in explainer.many([lit(0), lit(1)])]
+    assert model.asked == 2
+    assert {result.provenance["model_fingerprint"] for result in results} == {"counted"}
 
 
 def test_the_picture_is_part_of_the_seed():

@@ -13,46 +13,27 @@ from skimage.data import data_dir
 
 import whymask
 from whymask import WhymaskError
-from whymask.images.imaging import load_image
+from whymask.images.imaging import CentreCrop, load_image
 from whymask.models import clip
-from whymask.models.clip import cached_text_matrix
+from whymask.models.clip import ClipZeroShot, cached_text_matrix
 
 from models.checkpoints import edited, without
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed: whymask[hf]")
+from models import tiny_clip  # noqa: E402
+
 PHOTO = load_image(f"{data_dir}/rocket.jpg")
 CLASSES = ["rocket", "tower", "dog", "cup of tea"]
 
 
 @pytest.fixture
 def checkpoint(tmp_path, monkeypatch):
-    """A CLIP whose texts and images point in different directions, with a tokenizer of single letters."""
+    """A folder and the parts in it; the image processor is the one a user gets from there."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    torch.manual_seed(0)
-    letters = [*"abcdefghijklmnopqrstuvwxyz.,'"]
-    vocabulary = [*letters, *(letter + "</w>" for letter in letters), "<|startoftext|>", "<|endoftext|>"]
-    folder = tmp_path / "clip"
-    folder.mkdir()
-    (folder / "vocab.json").write_text(json.dumps({token: i for i, token in enumerate(vocabulary)}))
-    (folder / "merges.txt").write_text("#version: 0.2\n")
-    tokenizer = transformers.CLIPTokenizer(str(folder / "vocab.json"), str(folder / "merges.txt"))
-    small = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
-    text = {**small, "vocab_size": len(vocabulary), "max_position_embeddings": 40, "eos_token_id": len(vocabulary) - 1,
-            "bos_token_id": len(vocabulary) - 2, "pad_token_id": len(vocabulary) - 1}  # fmt: skip
-    config = transformers.CLIPConfig(
-        text_config=text, vision_config={**small, "image_size": 64, "patch_size": 16}, projection_dim=16,
-        logit_scale_init_value=1.0,
-    )  # fmt: skip
-    model = transformers.CLIPModel(config).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.ndim > 1:
-                parameter.mul_(20)
-    processor = transformers.CLIPImageProcessorPil(size={"shortest_edge": 64}, crop_size={"height": 64, "width": 64})
-    for part in (model, tokenizer, processor):
-        part.save_pretrained(folder)
-    # As a user loads it: where torchvision is installed, its resizing differs from Pillow's by a grey level.
-    return str(folder), model, transformers.AutoImageProcessor.from_pretrained(folder), tokenizer
+    model, tokenizer = tiny_clip.save(tmp_path / "clip")
+    # Where torchvision is installed, its resizing differs from Pillow's by a grey level.
+    processor = transformers.AutoImageProcessor.from_pretrained(tmp_path / "clip")
+    return str(tmp_path / "clip"), model, processor, tokenizer
 
 
 def library(checkpoint, texts):
@@ -145,6 +126,26 @@ def test_the_text_matrix_is_computed_once(tmp_path, monkeypatch):
     assert len(calls) == 4
 
 
+def test_texts_of_another_kind_of_device_are_computed_anew(tmp_path, monkeypatch):
+    """CUDA rounds differently from a CPU. (The device "meta" stands for it, which computes nothing.)"""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    calls = []
+
+    def embed(texts):
+        calls.append(texts)
+        return np.array([[len(text), 1.0] for text in texts], dtype=np.float32)
+
+    def load(device):
+        return ClipZeroShot(
+            torch.nn.Flatten(), embed, 2.0, CentreCrop(16), ["a", "bb"], ["{}"], device=device,
+            mean=(0, 0, 0), std=(1, 1, 1), name="tiny", fingerprint="tiny",
+        )  # fmt: skip
+
+    models = [load("cpu"), load("cpu"), load("meta")]
+    assert len(calls) == 2 * 2
+    assert len({model.fingerprint for model in models}) == 1
+
+
 class Tower(torch.nn.Module):
     """Pixels or letters to features, through the activation in question."""
 
@@ -182,6 +183,10 @@ class OpenClip:
     def get_pretrained_cfg(self, architecture, tag):
         return self.tags.get((architecture, tag), {})
 
+    def get_model_config(self, architecture):
+        config = {"text_cfg": {"pool_type": "first" if "first" in architecture else "argmax"}}
+        return {**config, "quick_gelu": True} if "quickgelu" in architecture else config
+
     def get_tokenizer(self, architecture):
         return lambda texts: torch.tensor([[ord(letter) / 100 for letter in text.ljust(20)[:20]] for text in texts])
 
@@ -195,7 +200,8 @@ class OpenClip:
         model = torch.nn.Module()
         model.visual, model.text = Tower(3 * 8 * 8, quick), Tower(20, quick)
         model.logit_scale = torch.nn.Parameter(torch.tensor(2.0))
-        model.encode_text = model.text.forward
+        first = "first" in architecture  # known to the configuration only: no layer and no attribute shows it
+        model.encode_text = lambda tokens: model.text(tokens.flip(1) if first else tokens)
         steps = [lambda image: image.resize((8, 8)), MaybeToTensor(), None]
         return model, SimpleNamespace(transforms=steps)
 
@@ -243,6 +249,19 @@ def test_the_activation_is_part_of_the_fingerprint_and_of_the_cached_texts(open_
     ]
     assert models[0].fingerprint != models[1].fingerprint
     assert not torch.equal(models[0].texts, models[1].texts)
+
+
+@pytest.mark.parametrize("names", [("RN101/f.pt", "RN101-first/f.pt"), ("local-dir:/a", "local-dir:/first")])
+def test_the_configuration_is_part_of_the_fingerprint_and_of_the_cached_texts(names, open_clip):
+    models = [whymask.load(f"clip:{name}", classes=CLASSES, templates=["{}"]) for name in names]
+    assert models[0].fingerprint != models[1].fingerprint
+    assert not torch.equal(models[0].texts, models[1].texts)
+
+
+def test_a_tag_and_a_name_may_say_the_same_activation(open_clip):
+    names = ("RN101/openai", "RN101-quickgelu/f.pt")
+    tag, name = (whymask.load(f"clip:{name}", classes=CLASSES, templates=["{}"]).fingerprint for name in names)
+    assert tag == name
 
 
 @pytest.mark.filterwarnings("ignore")  # the error is not pytest's
@@ -305,9 +324,13 @@ def test_texts_tokens_and_scale_are_part_of_the_fingerprint(checkpoint, tmp_path
     copytree(checkpoint[0], mean)
     file = next(mean.glob("*processor_config.json"))
     file.write_text(json.dumps({**json.loads(file.read_text()), "image_mean": [0.5, 0.5, 0.5]}))
+    short = tmp_path / "short"
+    copytree(checkpoint[0], short)
+    file = short / "tokenizer_config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "model_max_length": 8}))
     others = [load(classes=CLASSES[:3]), load(classes=CLASSES[::-1]), load(templates=["the {}"]), load(rules),
-              load(scaled), load(mean)]  # fmt: skip
-    assert len({load(), *others}) == 7
+              load(scaled), load(mean), load(short)]  # fmt: skip
+    assert len({load(), *others}) == 8
     assert load() == load()
 
 

@@ -1,8 +1,15 @@
 """Nothing that moves a score may be missing from a model's fingerprint and settings."""
 
 import copy
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
@@ -64,6 +71,88 @@ def test_heads_are_not_in_the_weights():
     all_differ(lambda heads: whymask.wrap(attention(heads), size=32), {"heads": 2}, heads=4)
 
 
+class Sharp(torch.nn.Module):
+    """What it does besides its layers and weights is in attributes of a part, and in a buffer that is not saved."""
+
+    def __init__(self, sharp=1.0, window=(2, 2), shift=0.0, activation=torch.relu):
+        super().__init__()
+        self.sharp, self.window, self.activation = sharp, window, activation
+        self.register_buffer("shift", torch.tensor(shift), persistent=False)
+        self._calls, self.kept = 0, {}
+
+    def forward(self, x):
+        self._calls += 1
+        self.kept["shape"] = list(x.shape)
+        return self.sharp * self.activation(x + self.shift) / self.window[0]
+
+
+class Softer(Sharp):
+    def forward(self, x):
+        return super().forward(x).tanh()
+
+
+def deep(kind=Sharp, **options):
+    return torch.nn.Sequential(net(), torch.nn.Sequential(kind(**options)))
+
+
+@pytest.mark.parametrize("dtype", [None, "fp64"])
+def test_what_is_neither_a_layer_nor_a_weight(dtype):
+    all_differ(
+        lambda **options: whymask.wrap(deep(**options), size=32, dtype=dtype),
+        {"sharp": 9.0}, {"sharp": np.float32(8)}, {"sharp": True}, {"window": (2, 3)}, {"window": [4, 4]},
+        {"shift": 5.0}, {"activation": torch.tanh}, {"kind": Softer},
+    )  # fmt: skip
+
+
+def test_the_code_of_a_module_that_is_wrapped(tmp_path):
+    """Of two files, since a class is edited between two runs and not in one."""
+
+    def made(code):
+        file = tmp_path / f"own{len(list(tmp_path.iterdir()))}.py"
+        file.write_text(
+            "import torch\n"
+            "class Own(torch.nn.Flatten):\n"
+            f"    def forward(self, x): return x.mean((2, 3)).{code}()\n"
+            "def make():\n"
+            "    import whymask\n"
+            "    return whymask.wrap(Own(), size=32)\n"
+        )
+        return whymask.load(f"{file}:make").fingerprint
+
+    first, again, other = (made(code) for code in ("tanh", "tanh", "sigmoid"))
+    assert first == again != other
+
+
+def test_a_module_is_the_same_after_forwards_and_when_loaded_again(tmp_path):
+    module = deep(shift=2.0)
+    model = whymask.wrap(module, size=32)
+    first = model.fingerprint
+    whymask.explain(np.zeros((32, 32, 3), dtype=np.uint8), model, regions="grid:2x2", k=1)
+    assert module[1][0]._calls > 0
+    assert model.fingerprint == first
+    torch.save(module, tmp_path / "whole.pt")
+    loaded = torch.load(tmp_path / "whole.pt", weights_only=False)
+    filled = deep(shift=2.0)
+    filled.load_state_dict(module.state_dict())
+    made = [whymask.wrap(each, size=32) for each in (module, loaded, filled)]
+    made += [whymask.wrap(module, size=32, dtype=dtype) for dtype in ("fp32", "fp64")]
+    assert {each.fingerprint for each in made} == {first}
+
+
+@needs_transformers
+def test_a_module_of_transformers_is_the_same_after_forwards():
+    from models.test_hf import vit
+
+    torch.manual_seed(0)
+    model, processor = vit()
+    import transformers
+
+    ours = whymask.wrap(transformers.pipeline("image-classification", model=model, image_processor=processor))
+    first = ours.fingerprint
+    whymask.explain(np.zeros((64, 64, 3), dtype=np.uint8), ours, regions="grid:2x2", k=1)
+    assert ours.fingerprint == first
+
+
 def test_classes_in_another_order_are_other_weights():
     swapped = net()
     with torch.no_grad():
@@ -75,7 +164,7 @@ def test_a_copy_is_the_same_module():
     module = net()
     first = whymask.wrap(module, size=32).fingerprint
     assert whymask.wrap(copy.deepcopy(module), size=32).fingerprint == first
-    module.train()  # explained in evaluation mode in any case
+    module.eval()  # as it is explained in any case
     assert whymask.wrap(module, size=32).fingerprint == first
 
 
@@ -102,6 +191,27 @@ def test_geometries():
             WholeImage(size=(32, 32)), library(32, bicubic), library(32, bilinear), library(33, bicubic)]  # fmt: skip
     assert len({geometry.fingerprint for geometry in made}) == len(made)
     assert library(32, bicubic).fingerprint == library(32, bicubic).fingerprint
+
+
+@pytest.mark.parametrize("which", [lambda image: max(image.size) < 224, lambda image: image.width < image.height,
+                                   lambda image: image.width > image.height > 224])  # fmt: skip
+def test_steps_that_differ_on_some_images_only(which):
+    plain = Preprocessed([lambda image: image.resize((32, 32))])
+    turned = Preprocessed([lambda image: (image.rotate(180) if which(image) else image).resize((32, 32))])
+    assert plain.fingerprint != turned.fingerprint
+
+
+def test_a_geometry_is_told_by_plain_values_only():
+    """Whatever else it has would be printed with its address, which is another in each process."""
+
+    @dataclass(frozen=True)
+    class Own(CentreCrop):
+        step: Any = None
+
+    assert Own(np.int64(32), step=CentreCrop(8)).fingerprint == Own(32, step=CentreCrop(8)).fingerprint
+    assert Own(32, step=CentreCrop(8)).fingerprint != Own(32, step=CentreCrop(9)).fingerprint
+    with pytest.raises(TypeError, match="function"):
+        _ = Own(32, step=bright).fingerprint
 
 
 def bright(images, threshold=0.5, *, power=1):
@@ -131,6 +241,8 @@ def test_a_function():
         {"function": closed(0.4)}, {"function": closed(0.3)},
         {"function": Bright(0.4)}, {"function": Bright(0.3)},
         {"function": Bright(0.4).score}, {"function": Bright(0.3).score},
+        {"function": closed((0.4, 0.3))}, {"function": closed((0.3, 0.4))}, {"function": closed([[0.4], {"a": 1}])},
+        {"function": closed(np.float32(0.6))}, {"function": closed(np.int64(2))}, {"function": closed(np.bool_(1))},
         {"function": lambda images: bright(images)},
         {"function": lambda images: 1 - bright(images)},
     )  # fmt: skip
@@ -214,12 +326,29 @@ def test_a_multimodal_model(family):
 
     from models import tiny_mllm
 
-    def make(template=None, word=None, heads=None, ends=None, mean=None, used=False, **options):
+    def make(
+        template=None,
+        word=None,
+        most=None,
+        side=None,
+        cut=None,
+        heads=None,
+        ends=None,
+        mean=None,
+        used=False,
+        **options,
+    ):
         module, processor, words = getattr(tiny_mllm, family)()
         if template:
             words.chat_template += template
         if word:
             words.add_tokens([word])
+        if most:
+            words.model_max_length = most
+        if side:
+            words.padding_side = side
+        if cut:
+            words.truncation_side = cut
         if heads:
             module.config.text_config.num_attention_heads = heads
         if ends:
@@ -230,11 +359,86 @@ def test_a_multimodal_model(family):
             words("what do you see ?", truncation=True, max_length=2)
         return (Qwen25VL if family == "qwen" else Llava)(module, processor, words, name="tiny", **options)
 
-    view = [{"max_side": 224}, {"max_pixels": 1024}] if family == "qwen" else [{"pad": True}]
-    all_differ(
-        make, {"template": " "}, {"word": "umbrella"}, {"heads": 1}, {"ends": [3]}, {"mean": [0.5, 0.5, 0.5]}, *view
+    view = (
+        [{"max_side": 224}, {"max_pixels": 1024}]
+        if family == "qwen"
+        else [{"pad": True}, {"max_side": 16}, {"max_side": 16, "pad": True}, {"max_side": 17}]
     )
+    all_differ(
+        make, {"template": " "}, {"word": "umbrella"}, {"most": 99}, {"side": "left"}, {"cut": "left"}, {"heads": 1},
+        {"ends": [3]}, {"mean": [0.5, 0.5, 0.5]}, *view,
+    )  # fmt: skip
     assert identity(make(used=True)) == identity(make())
+
+
+@needs_transformers
+@pytest.mark.parametrize("family", ["qwen", "llava"])
+def test_the_precision_it_is_loaded_in_is_a_setting(family, tmp_path):
+    from models import tiny_mllm
+
+    tiny_mllm.save(getattr(tiny_mllm, family)(), tmp_path)
+    loaded = [whymask.load(str(tmp_path), dtype=dtype) for dtype in ("fp32", "fp16", "bf16")]
+    assert len({model.fingerprint.split()[1] for model in loaded}) == 1
+    assert len({str(identity(model)) for model in loaded}) == 3
+
+
+@needs_transformers
+def test_a_tokenizer_written_in_python(tmp_path):
+    """Its rules are the files it is saved as."""
+    from transformers.models.ctrl.tokenization_ctrl import CTRLTokenizer
+
+    from whymask.models.hf import tokenization
+
+    def make(words=("a", "b", "ab</w>", "padding"), merges=("a b</w>",)):
+        (tmp_path / "vocab.json").write_text(json.dumps({word: i for i, word in enumerate(["<unk>", *words])}))
+        (tmp_path / "merges.txt").write_text("#version: 0.2\n" + "".join(f"{merge}\n" for merge in merges))
+        tokenizer = CTRLTokenizer(str(tmp_path / "vocab.json"), str(tmp_path / "merges.txt"))
+        assert not tokenizer.is_fast
+        return json.dumps(tokenization(tokenizer))
+
+    found = [make(), make(("b", "a", "ab</w>", "padding")), make(("a", "b", "ab</w>", "truncation")),
+             make(("a", "b", "ab</w>")), make(merges=("b a</w>",))]  # fmt: skip
+    assert len(set(found)) == len(found)
+    assert make() == found[0]
+
+
+FRESH = """
+import sys
+import whymask
+from models.test_fingerprint import bright, closed, deep
+
+folder = sys.argv[1]
+models = [
+    whymask.wrap(deep(), size=32),
+    whymask.wrap(bright),
+    whymask.wrap(closed((1, 0.5))),
+    whymask.load(f"{folder}/vit"),
+    whymask.load(f"{folder}/clip", classes=["rocket", "tower"], templates=["a {}"]),
+    whymask.load(f"{folder}/llava", max_side=16),
+    whymask.load(f"{folder}/qwen"),
+]
+print(*(model.fingerprint for model in models), sep="\\n")
+"""
+
+
+@needs_transformers
+def test_every_process_finds_the_same(tmp_path):
+    from models import tiny_clip, tiny_mllm
+    from models.test_hf import vit
+
+    torch.manual_seed(0)
+    tiny_mllm.save(vit(), tmp_path / "vit")
+    tiny_mllm.save(tiny_mllm.llava(), tmp_path / "llava")
+    tiny_mllm.save(tiny_mllm.qwen(), tmp_path / "qwen")
+    tiny_clip.save(tmp_path / "clip")
+    runs = []
+    for seed in "12":  # of the order of sets
+        own = {"PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path), "XDG_CACHE_HOME": str(tmp_path / seed)}
+        command = [sys.executable, "-c", FRESH, str(tmp_path)]
+        runs.append(subprocess.Popen(command, env={**os.environ, **own}, stdout=subprocess.PIPE, text=True))
+    first, second = (run.communicate()[0].splitlines() for run in runs)
+    assert len(set(first)) == 7
+    assert first == second
 
 
 def test_a_model_of_the_package_is_the_same_when_loaded_again():

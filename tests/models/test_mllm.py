@@ -234,7 +234,11 @@ def test_llava_sees_a_photo_that_was_reduced_first(tmp_path):
         assert not np.array_equal(bound.canvas, own.bind(PHOTO, question=QUESTION, resize=resize).canvas)
     assert model.settings["view"] == "centre crop, 32 pixels, longer side first at most 24"
     assert model.fingerprint != own.fingerprint
-    for image in (small, Image.fromarray(bound.canvas)):  # nothing is enlarged, and a grid is left as it is
+    for image in (
+        small,
+        PHOTO.resize((12, 9)),
+        Image.fromarray(bound.canvas),
+    ):  # nothing is enlarged, and a grid is left as it is
         resize = "none" if image.size == (32, 32) else "own"
         kept = [m.bind(image, target="Yes", question=QUESTION, resize=resize).canvas for m in (model, own)]
         np.testing.assert_array_equal(*kept)

@@ -139,7 +139,10 @@ class Case:
         searches = [self.start(recipe, seed, budget=budget, progress=progress) for seed in seeds]
         found = dict(drive(searches, Responder(), batch_size=lambda: self.batching.size))
         spent = {**memory.spent(), "budget": budget, "seconds": time.perf_counter() - start}  # the device has finished
-        return [self.result(found[i], self.provenance(recipe, seed) | spent) for i, seed in enumerate(seeds)]
+        fingerprint = self.model.fingerprint
+        return [
+            self.result(found[i], self.provenance(recipe, seed, fingerprint) | spent) for i, seed in enumerate(seeds)
+        ]
 
     def replay(self, order: Sequence[int]) -> Curves:
         """Insertion and deletion curves of an ordering; what is known is not sent again."""
@@ -196,15 +199,15 @@ class Case:
             [(np.flatnonzero(other.mask).tolist(), float(kept), float(removed)) for other, kept, removed in others]
         )
 
-    def provenance(self, recipe: Recipe, seed: int) -> dict[str, Any]:
-        """Everything needed to get a result again."""
+    def provenance(self, recipe: Recipe, seed: int, fingerprint: str) -> dict[str, Any]:
+        """Everything needed to get a result again; the model's fingerprint is given, since it may take seconds."""
         return {
             "method": recipe.name,
             "needs": recipe.method.needs,
             "parameters": recipe.parameters,
             "seed": seed,
             "model": self.model.name,
-            "model_fingerprint": self.model.fingerprint,
+            "model_fingerprint": fingerprint,
             "deterministic": self.model.deterministic,
             "regions": self.partition.name,
             "partition_fingerprint": self.partition.fingerprint,

@@ -224,7 +224,10 @@ class Explainer:
         in_flight: int = 16,
         progress: Report = None,
     ) -> Iterator[tuple[int, EvidenceMask | Ordering]]:
-        """Explain many images, several at a time in common batches; see `whymask.explain_many`."""
+        """Explain many images, several at a time in common batches; see `whymask.explain_many`.
+
+        The model's fingerprint is read once, at the beginning.
+        """
         recipe, settings = self.recipe, self.settings  # a model that cannot be loaded is an error now
 
         def cases() -> Iterator[Case]:
@@ -236,7 +239,7 @@ class Explainer:
         def results() -> Iterator[tuple[int, EvidenceMask | Ordering]]:
             from tqdm import tqdm
 
-            memory = PeakMemory(self.model)
+            memory, fingerprint = PeakMemory(self.model), self.model.fingerprint
             searches = search_together(
                 cases(),
                 recipe,
@@ -250,7 +253,7 @@ class Explainer:
             for number, found, seconds in tqdm(searches, total=total, unit="image", disable=progress is not True):
                 case: Case = found.about
                 spent = {"budget": settings.budget, "seconds": seconds, **memory.spent()}
-                yield number, case.result(found, case.provenance(recipe, settings.seed) | spent)
+                yield number, case.result(found, case.provenance(recipe, settings.seed, fingerprint) | spent)
 
         return results()
 

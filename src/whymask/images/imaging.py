@@ -15,6 +15,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from whymask.errors import WhymaskError
 from whymask.images.encoded import TooMuchWorkError, open_image
+from whymask.utils.digest import digest
 
 Canvas: TypeAlias = NDArray[np.uint8]
 """RGB pixels (H, W, 3)."""
@@ -130,8 +131,11 @@ class Geometry(ABC):
 
     @property
     def fingerprint(self) -> str:
-        """Tells geometries apart: the kind and its settings."""
-        return f"{type(self).__name__} {vars(self)}"
+        """Tells geometries apart: the kind and its settings, which are plain values and other geometries."""
+        settings = {
+            name: value.fingerprint if isinstance(value, Geometry) else value for name, value in vars(self).items()
+        }
+        return f"{type(self).__name__} {digest(settings)}"
 
 
 def resized(image: Image.Image, size: tuple[int, int]) -> Canvas:
@@ -180,14 +184,14 @@ class Preprocessed(Geometry):
 
     @property
     def fingerprint(self) -> str:
-        """Measured too: the pixels that the steps make of three test images, one smaller than usual input grids."""
-        digest = hashlib.sha256()
+        """Measured too: the pixels that the steps make of a wide, an upright and a small test image."""
+        pixels = hashlib.sha256()
         for width, height in ((1200, 800), (427, 640), (100, 75)):
             x, y = np.arange(width), np.arange(height)[:, None]
             pattern = np.stack([x * y, x * x + y, x + y * y], axis=-1) % 251  # detail at all scales
             canvas = self._run(Image.fromarray(pattern.astype(np.uint8)))
-            digest.update(f"{canvas.shape}".encode() + canvas.tobytes())
-        return digest.hexdigest()[:16]
+            pixels.update(f"{canvas.shape}".encode() + canvas.tobytes())
+        return pixels.hexdigest()[:16]
 
     def _placed(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
         if resize == "none":

@@ -64,7 +64,8 @@ class ClipZeroShot(TorchClassifier):
         self.scale = scale
         self._embed = embed
         self._free: dict[str, int] = {}
-        matrix = cached_text_matrix(embed, list(classes), list(templates), fingerprint)
+        # Only the image tower is converted to another dtype; CUDA rounds differently from a CPU.
+        matrix = cached_text_matrix(embed, list(classes), list(templates), f"{fingerprint} {self.device.type}")
         self.texts = torch.from_numpy(matrix).to(self.device)  # (classes + free texts, D), rows of length 1
 
     def settle(self, view: View, target: int | str | None, question: str | None) -> Bound:
@@ -173,7 +174,7 @@ def _open_clip(which: str, device: torch.device) -> dict[str, Any]:
     architecture, _, weights = (which, "", None) if which.startswith(WHOLE_MODELS) else which.partition("/")
     if weights == "":  # open_clip would initialise them at random
         raise WhymaskError(f"clip:{which} names no weights: pass 'clip:ARCH/WEIGHTS', such as 'clip:RN101/openai'.")
-    model, transform = _built(open_clip, architecture, weights)
+    model, transform, config = _built(open_clip, architecture, weights)
     tokenizer = open_clip.get_tokenizer(architecture)
     model.to(device)
 
@@ -187,14 +188,16 @@ def _open_clip(which: str, device: torch.device) -> dict[str, Any]:
         "scale": model.logit_scale.exp().item(),
         "geometry": Preprocessed(before_tensors(transform)),
         # A tokenizer of any kind, by the tokens of a thousand names.
-        "fingerprint": composed(module_fingerprint(model), tokens=tokenizer(_lines(CLASSES)).tolist()),
+        "fingerprint": composed(
+            module_fingerprint(model), configuration=config, tokens=tokenizer(_lines(CLASSES)).tolist()
+        ),
         "mean": tuple(255 * m for m in model.visual.image_mean),
         "std": tuple(255 * s for s in model.visual.image_std),
     }
 
 
-def _built(open_clip: Any, architecture: str, weights: str | None) -> tuple[Any, Any]:
-    """A model with its weights and its preprocessing, in evaluation mode.
+def _built(open_clip: Any, architecture: str, weights: str | None) -> tuple[Any, Any, dict[str, Any]]:
+    """A model with its weights, in evaluation mode, its preprocessing and the configuration it was built from.
 
     Most architectures exist with either of two activations, and weights work only with the one they were trained with.
     A tag says which; where open_clip would build the other, it only warns.
@@ -210,18 +213,19 @@ def _built(open_clip: Any, architecture: str, weights: str | None) -> tuple[Any,
     except (RuntimeError, ValueError, OSError, UnpicklingError, UserWarning) as error:
         name = f"{architecture}/{weights}" if weights else architecture
         raise WhymaskError(f"open_clip cannot load {name!r}: {str(error).splitlines()[0]}") from None
-    return model.eval(), transform
+    config = open_clip.get_model_config(architecture)
+    return model.eval(), transform, {**config, "quick_gelu": quick or config.get("quick_gelu", False)}
 
 
 def cached_text_matrix(
-    embed: Callable[[list[str]], NDArray[np.float32]], classes: list[str], templates: list[str], fingerprint: str
+    embed: Callable[[list[str]], NDArray[np.float32]], classes: list[str], templates: list[str], embedder: str
 ) -> NDArray[np.float32]:
     """One unit row per class: the mean of its unit text embeddings over the templates, made unit again.
 
-    Kept on disk, since a thousand classes times eighty templates take minutes on a CPU. `fingerprint` is that of all
-    that embeds a text.
+    Kept on disk, since a thousand classes times eighty templates take minutes on a CPU. `embedder` identifies all that
+    moves an embedding.
     """
-    file = cache_folder() / f"text-{digest([fingerprint, templates, classes])}.npy"
+    file = cache_folder() / f"text-{digest([embedder, templates, classes])}.npy"
     if file.is_file():
         return np.asarray(np.load(file, allow_pickle=False))
     rows = (_unit(embed([template.format(name) for template in templates])) for name in classes)

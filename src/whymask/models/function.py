@@ -18,6 +18,7 @@ from whymask.errors import WhymaskError
 from whymask.images.imaging import WHOLE, Box, Canvas, Geometry, Resize, resized
 from whymask.models.base import SCORE, Bound, Response, View, composed
 from whymask.models.classifier import Classifier
+from whymask.utils.digest import is_plain
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ def _source(function: Callable[..., Any]) -> str:
 
 
 def _values(function: Callable[..., Any]) -> dict[str, Any]:
-    """Numbers and texts beside the code: arguments of a partial, attributes of an object, defaults, a closure's."""
+    """Plain values beside the code: arguments of a partial, attributes of an object, defaults, a closure's."""
     found: dict[str, Any] = {}
     if isinstance(function, partial):
         found = {**_values(function.func), **{f"argument {i}": value for i, value in enumerate(function.args)}}
@@ -122,4 +123,4 @@ def _values(function: Callable[..., Any]) -> dict[str, Any]:
                 found[name] = cell.cell_contents
     else:
         found = getattr(getattr(function, "__self__", function), "__dict__", {})
-    return {name: value for name, value in found.items() if isinstance(value, int | float | str)}
+    return {name: value for name, value in found.items() if is_plain(value)}

@@ -1,9 +1,12 @@
 """Hugging Face image classifiers, by checkpoint name or folder, or as a ready pipeline."""
 
+import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from logging import ERROR
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -124,15 +127,35 @@ def normalisation(processor: Any) -> dict[str, Any]:
 def configuration(model: Any) -> str:
     """What defines a transformers model besides its weights, such as its number of heads."""
     about = {"transformers_version", "architectures", "dtype"}
-    settings = {name: value for name, value in model.config.to_diff_dict().items() if name not in about}
-    return json.dumps(settings, sort_keys=True, default=str)
+
+    def settings(config: dict[str, Any]) -> dict[str, Any]:
+        """Those of a configuration and of its parts'."""
+        return {
+            name: settings(value) if isinstance(value, dict) else value
+            for name, value in config.items()
+            if name not in about
+        }
+
+    return json.dumps(settings(model.config.to_diff_dict()), sort_keys=True, default=str)
 
 
 def tokenization(tokenizer: Any) -> list[Any]:
-    """All that a tokenizer makes tokens with: its vocabulary and rules, special tokens, chat template."""
-    rules = json.loads(tokenizer.backend_tokenizer.to_str()) if tokenizer.is_fast else tokenizer.get_vocab()
-    rules = {name: rule for name, rule in rules.items() if name not in ("padding", "truncation")}  # those of a call
-    return [rules, {name: str(token) for name, token in tokenizer.special_tokens_map.items()}, tokenizer.chat_template]
+    """All that a tokenizer makes tokens with: its vocabulary and rules, special tokens, sides, chat template."""
+    if tokenizer.is_fast:
+        rules = json.loads(tokenizer.backend_tokenizer.to_str())
+        rules |= {"padding": None, "truncation": None}  # those of the last call
+    else:
+        rules = {"vocabulary": tokenizer.get_vocab(), "files": _saved(tokenizer)}
+    special = {name: str(token) for name, token in tokenizer.special_tokens_map.items()}
+    sides = [tokenizer.model_max_length, tokenizer.padding_side, tokenizer.truncation_side]
+    return [rules, special, sides, tokenizer.chat_template]
+
+
+def _saved(tokenizer: Any) -> list[str]:
+    """Hashes of the files a tokenizer written in Python is saved as: merges are in no vocabulary."""
+    with TemporaryDirectory() as folder:
+        files = sorted(tokenizer.save_vocabulary(folder))
+        return [hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files]
 
 
 class _Logits(torch.nn.Module):

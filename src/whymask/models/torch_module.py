@@ -1,11 +1,13 @@
 """Image classifiers that are torch modules: normalised pixels in, one logit per class out."""
 
 import hashlib
+import inspect
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
+from functools import lru_cache
 from math import inf
 from typing import Any
 
@@ -18,6 +20,7 @@ from whymask.models.base import Bound, Response, composed
 from whymask.models.batching import is_out_of_memory
 from whymask.models.classifier import Classifier, check_scale, labelled, no_classes
 from whymask.models.differentiable import Differentiable, Evidence, Softmax
+from whymask.utils.digest import digest, is_plain
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16, "fp64": torch.float64}
 DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
@@ -95,7 +98,7 @@ class TorchClassifier(Classifier):
         self.name, self.geometry, self.labels = name, geometry, list(labels)
         self.aliases = dict(aliases or {})
         # The weights of a live module may change at any time.
-        self._weights = None if self.live else fingerprint or module_fingerprint(module)
+        self._weights = None if self.live else fingerprint or module_fingerprint(module, code=borrowed)
         if not self.live:
             module = _copied(module, name) if borrowed else module
             module = module.eval().requires_grad_(False).to(self.device, self.dtype)
@@ -120,7 +123,7 @@ class TorchClassifier(Classifier):
     @property
     def fingerprint(self) -> str:
         """Equal only for equal weights (those a live module has now) and preprocessing."""
-        return composed(self._weights or module_fingerprint(self.module), **self.besides)
+        return composed(self._weights or module_fingerprint(self.module, code=True), **self.besides)
 
     def encode(self, canvas: Canvas) -> torch.Tensor:
         """Pixels (H, W, 3) as the module wants them, (3, H, W)."""
@@ -242,17 +245,45 @@ def channels_last(module: torch.nn.Module) -> bool:
     return any(weight.is_contiguous(memory_format=torch.channels_last) for weight in images)
 
 
-def module_fingerprint(module: torch.nn.Module) -> str:
-    """Tells modules apart: a hash over their layers, as torch prints them, and all tensors."""
+def module_fingerprint(module: torch.nn.Module, *, code: bool = False) -> str:
+    """Tells modules apart: a hash over their layers, as torch prints them, their plain attributes and all tensors.
+
+    With `code`, the source of their classes is part of it: libraries have versions, a user's module does not.
+    """
     layers = re.sub(r" at 0x[0-9a-fA-F]+", "", repr(module))  # functions are printed with their address
-    heads = [
-        part.num_heads for part in module.modules() if isinstance(part, torch.nn.MultiheadAttention)
-    ]  # not printed
-    digest = hashlib.sha256(f"{layers} {heads}".encode())
-    for name, tensor in module.state_dict().items():
+    attributes = {name: _attributes(part) for name, part in module.named_modules()}
+    kinds = dict.fromkeys(kind for part in module.modules() for kind in type(part).__mro__) if code else {}
+    found = hashlib.sha256(digest([layers, attributes, [_source(kind) for kind in kinds]]).encode())
+    buffers = module.named_buffers(remove_duplicate=False)  # those too that are not saved
+    for name, tensor in (*module.named_parameters(remove_duplicate=False), *buffers):
         values = tensor.detach().cpu().contiguous().flatten().view(torch.uint8)
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode() + values.numpy().tobytes())
-    return digest.hexdigest()[:16]
+        found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode() + values.numpy().tobytes())
+    return found.hexdigest()[:16]
+
+
+def _attributes(part: torch.nn.Module) -> dict[str, Any]:
+    """What a layer is set to but need not print, such as a number of heads; functions by their names.
+
+    Dictionaries are left out: they are often caches.
+    """
+    about = ("training", "name_or_path")  # explained in evaluation mode; where transformers has found the weights
+    public = {name: value for name, value in vars(part).items() if not name.startswith("_") and name not in about}
+    named = {
+        name: f"{getattr(value, '__module__', '')}.{value.__qualname__}" if inspect.isroutine(value) else value
+        for name, value in public.items()
+    }
+    return {name: value for name, value in named.items() if not isinstance(value, dict) and is_plain(value)}
+
+
+@lru_cache(maxsize=1024)
+def _source(kind: type) -> str | None:
+    """The code of a class, where it is known; that of torch follows from its version."""
+    if kind.__module__.partition(".")[0] == "torch":
+        return None
+    try:
+        return inspect.getsource(kind)
+    except (OSError, TypeError):  # typed in, or not written in Python
+        return None
 
 
 def wrap_module(
