@@ -33,6 +33,24 @@ def test_several_seeds_together_equal_each_alone():
     assert len({result.regions for result in together}) > 1
 
 
+def test_time_ends_when_the_device_has_finished(monkeypatch):
+    """`spent` waits for the device; here that takes five seconds."""
+    late = [0]
+    monkeypatch.setattr("whymask.explainer.case.time.perf_counter", lambda: late[0])
+
+    class Slow:
+        def __init__(self, model):
+            pass
+
+        def spent(self):
+            late[0] += 5
+            return {}
+
+    monkeypatch.setattr("whymask.explainer.case.PeakMemory", Slow)
+    (result,) = case().search(Recipe("random-k", {"k": 2}))
+    assert result.provenance["seconds"] == 5
+
+
 class Counted:
     """A model that counts how often it is asked for its fingerprint, which may take seconds."""
 

@@ -60,6 +60,12 @@ def test_equals_the_library_on_the_unmasked_image(checkpoint):
     assert model.bind(PHOTO).target.label == CLASSES[expected.argmax()]
 
 
+def test_the_image_tower_is_compiled(checkpoint, monkeypatch):
+    monkeypatch.setattr(torch, "compile", lambda module, dynamic: module)
+    model = whymask.load(checkpoint[0], classes=CLASSES, compile=True)
+    assert model.settings["compiled"] == "yes"
+
+
 def test_templates_are_averaged_as_unit_vectors(checkpoint, tmp_path):
     (tmp_path / "classes.txt").write_text("\n".join(CLASSES) + "\n")
     (tmp_path / "templates.txt").write_text("a photo of a {}.\nart of the {}.\n")

@@ -112,6 +112,7 @@ def load(
     templates: Texts = TEMPLATES,
     device: str = "cpu",
     dtype: str = "fp32",
+    compile: bool = False,
 ) -> ClipZeroShot:
     """CLIP of transformers ("openai/clip-vit-large-patch14", a folder) or open_clip ("clip:RN101/openai").
 
@@ -126,7 +127,8 @@ def load(
     if any("{}" not in text for text in texts):
         raise WhymaskError("every template needs {} where the class name goes.")
     parts = (_transformers if which == checkpoint else _open_clip)(which, device_of(device))
-    return ClipZeroShot(**parts, classes=names, templates=texts, name=checkpoint, device=device, dtype=dtype)
+    options: dict[str, Any] = {"name": checkpoint, "device": device, "dtype": dtype, "compile": compile}
+    return ClipZeroShot(**parts, classes=names, templates=texts, **options)
 
 
 def _transformers(checkpoint: str, device: torch.device) -> dict[str, Any]:

@@ -98,13 +98,16 @@ def classifier(model: Any, processor: Any, name: str, **options: Any) -> TorchCl
     )
 
 
-def from_pipeline(pipeline: Any, *, device: str | None = None, dtype: str | None = None) -> TorchClassifier:
+def from_pipeline(
+    pipeline: Any, *, device: str | None = None, dtype: str | None = None, compile: bool = False
+) -> TorchClassifier:
     """A ready transformers.pipeline("image-classification"), whose model is left as it is."""
     if getattr(pipeline, "task", None) != "image-classification":
         raise WhymaskError(f"only image-classification pipelines can be explained, not {pipeline.task!r}.")
     model = pipeline.model
     name = model.config.name_or_path or type(model).__name__
-    return classifier(model, pipeline.image_processor, name, device=device, dtype=dtype, borrowed=True)
+    options = {"device": device, "dtype": dtype, "compile": compile, "borrowed": True}
+    return classifier(model, pipeline.image_processor, name, **options)
 
 
 def pixel_steps(processor: Any) -> Any:
