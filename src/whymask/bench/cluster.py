@@ -5,7 +5,7 @@ This process hands out the work and gets the records as they come; what a lost w
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from time import monotonic, sleep
 from typing import Any, NamedTuple, Self
 
 from whymask.bench.config import ModelSpec
+from whymask.bench.kept import Layout
 from whymask.bench.records import Record
 from whymask.bench.work import Claim, Queue, Work
 from whymask.bench.worker import Plan, Worker
@@ -139,6 +140,11 @@ class Workers:
         except self.ray.exceptions.RayActorError:
             raise self._died_early() from None
         return planned
+
+    def layouts(self, samples: Sequence[Sample]) -> list[Layout]:
+        """As `Worker.layouts`, by the first actor."""
+        made: list[Layout] = self._told(self._first([self.idle[0].layouts.remote(samples)]))
+        return made
 
     def results(self, queue: Queue) -> Iterator[Record]:
         """As `Worker.results`; the records of several pieces of work come as they are found."""
