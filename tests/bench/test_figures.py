@@ -356,12 +356,13 @@ def drawn_texts(figure):
 
 
 def check_layout(figure):
-    """No text runs into another, and none off the page."""
+    """No text runs into another or into a picture, and none off the page."""
     texts = drawn_texts(figure)
     page = figure.bbox
     for i, (text, box) in enumerate(texts):
         inside = page.x0 <= box.x0 and box.x1 <= page.x1 and page.y0 <= box.y0 and box.y1 <= page.y1
         assert inside, (text, box)
+        assert not any(axes.get_window_extent().overlaps(box) for axes in figure.axes if axes.images), text
         for other, beside in texts[:i]:
             apart = box.x1 <= beside.x0 or beside.x1 <= box.x0 or box.y1 <= beside.y0 + 0.5 or beside.y1 <= box.y0 + 0.5
             assert apart, (text, other)

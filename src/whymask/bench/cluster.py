@@ -133,17 +133,13 @@ class Workers:
 
     def plan(self, read: Mapping[str, list[Sample]]) -> Plan:
         """As `Worker.plan`, by the first actor."""
-        actor = self._start()
-        self.idle.append(actor)
-        try:
-            planned: Plan = self._told(self._first([actor.plan.remote(read)]))
-        except self.ray.exceptions.RayActorError:
-            raise self._died_early() from None
+        self.idle.append(self._start())
+        planned: Plan = self._alone(self.idle[0].plan.remote(read))
         return planned
 
     def layouts(self, samples: Sequence[Sample]) -> list[Layout]:
         """As `Worker.layouts`, by the first actor."""
-        made: list[Layout] = self._told(self._first([self.idle[0].layouts.remote(samples)]))
+        made: list[Layout] = self._alone(self.idle[0].layouts.remote(samples))
         return made
 
     def results(self, queue: Queue) -> Iterator[Record]:
@@ -175,6 +171,13 @@ class Workers:
             del self.jobs[told]
             job.end()
             self.idle.append(job.actor)
+
+    def _alone(self, reference: Any) -> Any:
+        """What the first actor answers, while there is no other."""
+        try:
+            return self._told(self._first([reference]))
+        except self.ray.exceptions.RayActorError:
+            raise self._died_early() from None
 
     def _add(self) -> None:
         """One more actor; it gets work once it has its model, so that none waits for room in the cluster."""

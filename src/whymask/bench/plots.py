@@ -43,7 +43,7 @@ def tail_plot(gap: Gap) -> Figure:
     shares.plot([0, 1], [0, 1], color="#777777", linewidth=0.8, linestyle=":")
     shares.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="share of the samples", ylabel="share of the positive gap")
     for axes, title in ((ranked, told), (shares, _held(gap))):
-        axes.set_title(fitted(title, 0.42 * WIDTH, TITLE))
+        axes.set_title(fitted(title, 0.44 * WIDTH, TITLE))
     return figure
 
 

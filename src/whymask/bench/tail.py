@@ -72,7 +72,7 @@ def _told(gap: Gap, shown: int) -> str:
     leads, sign = ("leads", 1) if mean >= 0 else ("trails", -1)
     lines = [
         f"{gap.theirs} {leads} {gap.ours} by {sign * mean:z.4f} in the mean and {sign * median:z.4f} in "
-        f"the median of {len(gaps)} samples; {gap.share:.1%} of them (gap > {LARGE}) account for {gap.held:.1%} "
+        f"the median of {len(gaps)} sample{'s' * (len(gaps) > 1)}; {gap.share:.1%} of them (gap > {LARGE}) account for {gap.held:.1%} "
         "of the positive gap.",
         "",
         f"| sample | {gap.theirs} | {gap.ours} | gap |",
