@@ -83,6 +83,10 @@ def test_a_killed_worker_changes_nothing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run(config({**given, "out": str(tmp_path / "alone")}), quiet=True)
     assert results(tmp_path / "run") == results(tmp_path / "alone")
+    before = regions.read_bytes()
+    regions.unlink()  # what is lost of it is written again
+    subprocess.run([sys.executable, "-c", MAIN, *map(str, words)], capture_output=True, check=True)
+    assert regions.read_bytes() == before
 
 
 # Prints which process is its head, and waits for it, and for what else Ray has started, less than usual.

@@ -1,7 +1,9 @@
 """Figures of a run: what it keeps for them, what they show, and what they say when something is missing."""
 
+import dataclasses
 import json
 import re
+from itertools import cycle
 
 import numpy as np
 import pytest
@@ -12,17 +14,20 @@ import whymask
 from whymask import WhymaskError
 from whymask.bench.config import config
 from whymask.bench.evidence import evidence, samples_of
-from whymask.bench.figures import Choice, _compare, _repair, figures
+from whymask.bench.figures import Choice, Drawn, _compare, _repair, figures
+from whymask.bench.gallery import comparison, repairs
 from whymask.bench.kept import Layout
+from whymask.bench.lettering import fitted, width
 from whymask.bench.plots import budget_plot, k_plot, tail_plot, varied
 from whymask.bench.records import Store
 from whymask.bench.report import bench_report
 from whymask.bench.runner import run
 from whymask.bench.table import table as made_table
-from whymask.bench.tail import Gap
+from whymask.bench.tail import Gap, tail
 from whymask.cli import app
 from whymask.data.manifest import Sample, write_manifest
 from whymask.images.partition import Partition
+from whymask.results.plotting import WIDTH
 
 from bench.made_up import ordering, row, write
 from bench.toy import METHODS, finish, results, start, table, toml
@@ -104,11 +109,14 @@ def test_results_from_before_are_counted(place):
     file = toml(place / "bench.toml", table(place, seeds=[0], keep="masks"))
     code, _, err = finish(start("run", file, "--quiet"))
     assert code == 0
-    assert "7 results of an earlier run, without keep, cannot be drawn; repeat the run in another folder" in err
+    assert (
+        '7 results were computed without keep = "masks" and cannot be drawn; for their figures, repeat the run in'
+        in err
+    )
     made = figures([place / "run"], ["compare"], place / "out")  # of the rows that have masks
     assert [file.name for file in made.files] == ["compare-toy-mine.png"]
     with pytest.raises(WhymaskError, match='set keep = "masks"'):
-        _compare([place / "run"], blocks(place / "run")[0], Choice(methods=["greedy"]))
+        _compare([place / "run"], blocks(place / "run")[0], Choice(methods=["greedy"]), Drawn())
 
 
 def test_a_layout_is_read_back_and_a_damaged_one_is_not(tmp_path):
@@ -130,7 +138,7 @@ def test_a_layout_is_read_back_and_a_damaged_one_is_not(tmp_path):
 
 
 def test_methods_side_by_side(kept):
-    figure = _compare([kept], blocks(kept)[0], Choice(samples=["4", "0"]))
+    figure = _compare([kept], blocks(kept)[0], Choice(samples=["4", "0"]), Drawn())
     lines = {line.row.method: line.firsts for line in blocks(kept)[0]}
     titles = [axes.get_title() for axes in figure.axes[:5]]
     assert titles == ["image", "greedy", "trace", "phasewin", ""]
@@ -157,7 +165,7 @@ def test_picked_samples_run_from_the_largest_gain_to_the_largest_loss(kept):
         phasewin.firsts[sample]["insertion_auc"] = greedy.firsts[sample]["insertion_auc"] + gain
 
     def gains(choice):
-        shown = _compare([kept], block, choice).axes[3::5]
+        shown = _compare([kept], block, choice, Drawn()).axes[3::5]
         return [axes.get_xlabel().splitlines()[-1].removeprefix("\u0394AUC ") for axes in shown]
 
     assert gains(Choice()) == ["+0.350", "+0.050", "\u22120.250"]
@@ -166,7 +174,7 @@ def test_picked_samples_run_from_the_largest_gain_to_the_largest_loss(kept):
 
 
 def test_repairs(repaired):
-    figure = _repair([repaired], blocks(repaired)[0], Choice())
+    figure = _repair([repaired], blocks(repaired)[0], Choice(), Drawn())
     photo, greedy, trace, occlusion, curves = figure.axes
     records = {line.row.method: line.firsts["q"] for line in blocks(repaired)[0]}
     question, says, score = photo.get_xlabel().splitlines()
@@ -202,6 +210,11 @@ def test_the_report_shows_the_evidence(place, kept):
     assert "the evidence: 3 of 9 regions" in with_evidence
     assert "Outlined: the mask" in with_evidence
     for file in (kept / "regions").iterdir():
+        file.unlink()
+    without = bench_report([kept])
+    assert without.count("<img ") == with_evidence.count("<img ")  # the photos alone
+    assert "the evidence: " not in without
+    for file in place.glob("*.png"):
         file.unlink()
     assert "Its image is not here." in bench_report([kept])
 
@@ -285,10 +298,18 @@ def test_the_command(tmp_path, kept, plain):
     ("words", "told"),
     [
         (["--kind", "compare"], 'set keep = "masks" in the configuration and repeat the run in another folder'),
-        (["--kind", "repair"], "there is no repair figure: no answer is wrong"),
+        (["--kind", "repair"], "no repair figure: no answer is wrong."),
         (["--kind", "tale"], "unknown kind of figure 'tale'; did you mean 'tail'?"),
         (["--method", "greed"], "unknown row 'greed'; did you mean 'greedy'?"),
-        (["--kind", "tail", "--format", "bmp"], "unknown kind of picture '.bmp'"),
+        (["--kind", "tail", "--format", "bmp"], "--format must be png, pdf or svg, not 'bmp'."),
+        (
+            ["--kind", "tail", "--method", "t4-32", "--method", "t8-32"],
+            "no tail figure: it compares one row with another",
+        ),
+        (["--kind", "tail", "--method", "greedy"], "no tail figure: it compares one row with another"),
+        (["--kind", "k", "--method", "greedy"], "no k figure: no two rows differ only in k."),
+        (["--split", "corect"], "unknown split 'corect'; did you mean 'correct'?"),
+        (["--model", "nett"], "unknown model 'nett'; did you mean 'net'?"),
     ],
 )
 def test_what_is_missing_is_named(plain, words, told):
@@ -298,20 +319,223 @@ def test_what_is_missing_is_named(plain, words, told):
 
 
 def test_a_sample_or_an_image_that_is_not_there(place, kept, monkeypatch):
-    with pytest.raises(WhymaskError, match="unknown sample of all these rows 'x'"):
-        _compare([kept], blocks(kept)[0], Choice(samples=["x"]))
+    assert figures([kept], ["compare"], place / "out", choice=Choice(samples=["x"])) == Drawn(
+        [], ["no sample 'x' that all these rows have."], [], set()
+    )
     (place / "0.png").unlink()
     with pytest.raises(WhymaskError, match=re.escape("0.png")):
-        _compare([kept], blocks(kept)[0], Choice(samples=["0"]))
+        _compare([kept], blocks(kept)[0], Choice(samples=["0"]), Drawn())
     many = Choice(methods=["greedy", "trace", "phasewin"], against="other")
     monkeypatch.setattr("whymask.bench.figures.MOST", 3)
     with pytest.raises(WhymaskError, match="room for 3 methods, not 4"):
-        _compare([kept], blocks(kept)[0], many)
+        _compare([kept], blocks(kept)[0], many, Drawn())
 
 
 @pytest.mark.parametrize("change", [{"order": [0]}, {"insertion": [0.5]}, {"mask": [99]}, {"layout": "../x"}])
 def test_a_record_that_does_not_fit_its_regions(kept, change):
     line = blocks(kept)[0][1 if "mask" in change else 0]
     line.firsts["0"].update(json.loads(json.dumps(change)))
-    with pytest.raises(WhymaskError, match=r"is damaged|no masks to draw"):
+    with pytest.raises(WhymaskError, match=r"is damaged|regions of the sample 0 are missing"):
         evidence([kept], line, samples_of([kept], "toy", "mine")["0"])
+
+
+def drawn_texts(figure):
+    """(text, its box in pixels) of everything a figure writes, once it is drawn."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.text import Text
+
+    FigureCanvasAgg(figure).draw()
+    unseen = set()  # numbers beside an axis that ends before them
+    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
+        low, high = sorted(axis.get_view_interval())
+        unseen |= {
+            label for label, at in zip(axis.get_ticklabels(), axis.get_ticklocs(), strict=True) if not low <= at <= high
+        }
+    texts = [one for one in figure.findobj(Text) if one.get_visible() and one.get_text().strip() and one not in unseen]
+    return [(one.get_text(), one.get_window_extent()) for one in texts]
+
+
+def check_layout(figure):
+    """No text runs into another or into a picture, and none off the page."""
+    texts = drawn_texts(figure)
+    page = figure.bbox
+    for i, (text, box) in enumerate(texts):
+        inside = page.x0 <= box.x0 and box.x1 <= page.x1 and page.y0 <= box.y0 and box.y1 <= page.y1
+        assert inside, (text, box)
+        assert not any(axes.get_window_extent().overlaps(box) for axes in figure.axes if axes.images), text
+        for other, beside in texts[:i]:
+            apart = box.x1 <= beside.x0 or beside.x1 <= box.x0 or box.y1 <= beside.y0 + 0.5 or beside.y1 <= box.y0 + 0.5
+            assert apart, (text, other)
+
+
+LONG = [
+    "stochastic greedy, 40 candidates, suff + necc",
+    "_hidden",
+    "cost $5 of $x^",
+    "copair+phasewin+greedy",
+    "w" * 40,
+]
+
+
+def named(found, names):
+    return [[dataclasses.replace(one, method=name) for one, name in zip(cycle(found), names, strict=False)]]
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_panels_and_texts_have_room(repaired, count):
+    sample = samples_of([repaired], "toy", "mine")["q"]
+    mended = [evidence([repaired], line, sample) for line in blocks(repaired)[0]]
+    mended[0].record["answer"] = "No, there is none, as far as I can see, though of course it may be hidden " * 9
+    for names in (LONG[:count], LONG[-count:]):
+        for figure in (comparison(named(mended, names), names[0]), repairs(named(mended, names))):
+            check_layout(figure)
+            shown = [text.get_text() for text in figure.legends[0].get_texts()][:count]
+            assert [text.strip().replace("\\$", "$") for text in shown] == names
+            assert figure.axes[0].get_position().width * WIDTH > 0.75
+    sizes = [axes.get_xlabel().splitlines()[0] for axes in figure.axes[1:-1]]
+    assert all(("regions" in size) == (count < 4) for size in sizes)
+
+
+def test_a_repair_figure_where_an_ordering_never_repairs(repaired):
+    line = blocks(repaired)[0][0]
+    line.firsts["q"].update(right=[], repaired=False)
+    figure = _repair([repaired], [line], Choice(), Drawn())
+    check_layout(figure)
+    curves = figure.axes[-1]
+    assert [len(one.get_xdata()) for one in curves.get_lines()] == [5, 2]  # the curve, and the whole image's score
+    assert {"prefix that repairs", "whole image", "caption: repaired", "caption: not repaired"} <= {
+        text.get_text() for text in figure.legends[0].get_texts()
+    }
+
+
+def test_lines_end_between_words_and_after_a_plus():
+    assert fitted("trace+greedy", 0.5, 7.5) == "trace+\ngreedy"
+    assert fitted("use igos++", 0.45, 7.5) == "use\nigos++"
+    assert fitted("a $b", 3, 7.5) == r"a \$b"
+    for line in fitted("What is the colour of the small animal on the left?", 0.9, 6.5).splitlines():
+        assert width(line, 6.5) <= 0.9
+    assert "".join(fitted("w" * 20, 0.5, 6.5).splitlines()) == "w" * 20
+    assert len(fitted("word " * 90, 0.9, 6.5).splitlines()) == 8
+
+
+def test_the_question_is_shown_without_its_prompt(tmp_path):
+    Image.fromarray(BRIGHT).save(tmp_path / "bright.png")
+    asked = Sample("q", str(tmp_path / "bright.png"), "No", "Look. Is there a dog? Answer:", plain="Is there a dog?")
+    write_manifest(tmp_path / "cases.jsonl", [asked])
+    assert asked.digest() == dataclasses.replace(asked, plain=None).digest()
+    run(config(table(tmp_path, keep="masks", seeds=[0], regions="grid:2x2")), load=lambda spec: Talker(), quiet=True)
+    figure = _compare([tmp_path / "run"], blocks(tmp_path / "run")[0], Choice(), Drawn())
+    assert figure.axes[0].get_xlabel().splitlines()[:2] == ["Is there a dog?", "No"]
+    report = bench_report([tmp_path / "run"])
+    assert "Is there a dog?" in report
+    assert "Look." not in report
+
+
+def test_samples_that_cannot_be_drawn_are_left_out(place, kept):
+    (place / "3.png").write_bytes(b"nonsense")
+    (place / "5.png").unlink()
+    made = figures([kept], ["compare"], place / "out", choice=Choice(shown=7))
+    assert len(made.files) == 1
+    (note,) = made.notes
+    assert note.startswith("toy, mine: 2 samples are left out: ")
+    assert str(place) in note
+    assert ".." not in note
+    assert not made.problems
+
+
+def test_a_missing_label_map_is_written_again(place, kept):
+    (file,) = (kept / "regions").iterdir()
+    file.write_bytes(b"nonsense")
+    made = figures([kept], ["compare"], place / "out")
+    assert made.problems == [f"{file} is damaged; remove it and repeat the 'whymask bench run', which writes it again."]
+    before = results(kept)
+    file.unlink()
+    run(config(table(place, keep="masks", methods=[*METHODS, "phasewin"])), quiet=True)
+    assert results(kept) == before
+    assert figures([kept], ["compare"], place / "out").files
+
+
+def test_a_list_of_samples_that_is_missing(place, kept):
+    (file,) = (kept / "manifests").iterdir()
+    file.unlink()
+    made = figures([kept], ["compare"], place / "out")
+    assert made.problems == [f"{file} is missing or damaged; repeat the 'whymask bench run', which writes it again."]
+
+
+def test_a_sample_of_one_of_two_splits(place):
+    photos = [Sample(str(i), str(place / f"{i}.png")) for i in range(4)]
+    for name, some in (("one", photos[:2]), ("two", photos[2:])):
+        write_manifest(place / f"{name}.jsonl", some)
+    splits = {name: {"manifest": str(place / f"{name}.jsonl")} for name in ("one", "two")}
+    run(config(table(place, keep="masks", seeds=[0], splits=splits)), quiet=True)
+    runs, out = [place / "run"], place / "out"
+    made = figures(runs, ["compare", "compare"], out, choice=Choice(samples=["3"]))
+    assert ([file.name for file in made.files], made.problems) == (["compare-toy-two.png"], [])
+    made = figures(runs, [], out, "PDF", Choice(split="one", methods=["trace"]))
+    assert [file.name for file in made.files] == ["compare-toy-one.pdf"]
+
+
+def test_what_a_figure_leaves_out_is_reported(place, kept, monkeypatch):
+    monkeypatch.setattr("whymask.bench.figures.MOST", 2)
+    done = command(kept, "--kind", "compare")
+    assert "compare shows the first 2 of 3 rows; choose with --method." in done.output
+    for record in (lines := blocks(kept)[0])[2].firsts.values():
+        record.clear()
+    lines[2].firsts.clear()
+    drawn = Drawn()
+    assert _compare([kept], lines, Choice(methods=["greedy", "phasewin"]), drawn)
+    assert drawn.notes == ["'phasewin' has no result on toy, mine that compare can show."]
+
+
+def varied_rows(tmp_path, *several):
+    """Rows of one split: (name, method, parameters, more settings, returns)."""
+    rows = []
+    for i, (name, method, parameters, more, returns) in enumerate(several):
+        settings = {"method": method, "parameters": parameters, **more}
+        k = parameters["k"]
+        scores = {"score": k / 20, "mec": k, "seconds": 1.0, "area": 0.1}
+        numbers = ordering(k / 20, mec=k) if returns == "ordering" else scores
+        rows.append((row(name, i, settings=settings, returns=returns), dict.fromkeys("abc", numbers)))
+    return blocks(write(tmp_path / "varied", rows))[0]
+
+
+def test_no_group_of_rows_is_lost(tmp_path):
+    several = [
+        (f"k{k} M{m}", "trace", {"k": k, "samples": m}, {"budgets": [k]}, "mask") for m in range(1, 7) for k in (2, 4)
+    ]
+    several += [(f"g{k}", "trace+greedy", {"k": k, "samples": 1}, {}, "ordering") for k in (2, 4)]
+    figure = k_plot(varied_rows(tmp_path, *several))
+    check_layout(figure)
+    masks, _, forwards = figure.axes
+    assert [axes.get_ylabel() for axes in figure.axes] == ["Score", "Ins", "MEC"]
+    assert [len(axes.containers) for axes in figure.axes] == [6, 1, 7]
+    looks = {(bar[0].get_color(), bar[0].get_marker()) for bar in forwards.containers}
+    assert len(looks) == 7
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert names == [*(f"trace, samples = {m}" for m in range(1, 7)), "trace+greedy"]
+    assert all(float(tick).is_integer() for tick in masks.get_xticks())
+
+
+def test_the_titles_of_the_tail(tmp_path):
+    def titles(*gains):
+        gap = Gap("cost $5 of $x^", "greedy", tuple(map(str, range(len(gains)))), np.array([[x, 0.0] for x in gains]))
+        figure = tail_plot(gap)
+        check_layout(figure)
+        assert all(float(tick).is_integer() for tick in figure.axes[0].get_xticks())
+        return [axes.get_title().replace("\n", " ") for axes in figure.axes]
+
+    _, second = titles(0.5, 0.25, -0.00001)
+    assert second == "2 of 3 samples (gap > 0.1) hold 100% of the positive gap"
+    assert titles(-0.00001, -0.00001) == [
+        r"greedy \u2212 cost \$5 of \$x^: mean 0.0000, median 0.0000".replace(r"\u2212", "\u2212"),
+        "no gap above 0.1",
+    ]
+    assert "mean \u22120.2000" in titles(-0.2)[0]
+    assert titles(0.2, 0.05)[1] == "1 of 2 samples (gap > 0.1) holds 80% of the positive gap"
+
+
+def test_a_method_that_leads(tmp_path):
+    rows = [(row("greedy"), {"a": ordering(0.5)}), (row("phasewin", 1), {"a": ordering(0.7)})]
+    assert "greedy trails phasewin by 0.2000 in the mean and 0.2000 in the median" in tail(
+        [write(tmp_path / "x", rows)]
+    )

@@ -235,7 +235,7 @@ def test_where_only_repairs_were_measured_there_is_one_table(tmp_path):
     rows = [(row("trace", 0), {"a": tried}), (row("blank", 1), {"a": {**tried, "mec": 0}})]
     made = table([write(tmp_path / "run", rows)], against="blank")
     titles = [line for line in as_markdown(made).splitlines() if line.startswith("#")]
-    assert titles == [f"### net, correct, 1 samples{kind}, answers repaired" for kind in ("", ", differences")]
+    assert titles == [f"### net, correct, 1 sample{kind}, answers repaired" for kind in ("", ", differences")]
 
 
 def test_two_columns_of_two_rows_are_compared_on_the_samples_of_both(tmp_path):

@@ -13,7 +13,7 @@ from whymask.bench.runner import run
 from whymask.bench.table import table
 from whymask.data import scenes as scene_questions
 from whymask.data.base import Place
-from whymask.data.manifest import Sample, read_manifest
+from whymask.data.manifest import Sample, read_manifest, write_manifest
 from whymask.data.pope import Question, write_questions
 from whymask.data.questions import Questions, answer_all
 from whymask.images import scenes
@@ -145,6 +145,11 @@ def test_the_prompt_is_any_text_with_a_slot(folder):
     model = Hears()
     one = split(folder, "No", model, LONG)["pope"][0]
     assert one.question == model.heard
+    assert one.plain == "Is there a dog?"
+    (kept,) = read_manifest(write_manifest(folder / "one.jsonl", [one]))
+    assert kept.plain == one.plain
+    unasked = split(folder, "No", Talker())["pope"]
+    assert "plain" not in write_manifest(folder / "all.jsonl", unasked).read_text()
     assert one.question == 'Answer {strictly} with {"Yes"} or {0}.\nQuestion: Is there a dog?\nAnswer:'
     for text in ("vqa", "Question: {}", ""):
         with pytest.raises(WhymaskError, match=r"must be 'plain' or a text with \{question\}, not "):

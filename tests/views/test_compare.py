@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -88,3 +90,11 @@ def test_repairs_on_other_regions_are_drawn_on_their_own():
     lines = repair_panel(repairs).axes[-1].get_lines()
     assert [len(lines[i].get_xdata()) for i in (0, 2)] == [5, 17]
     np.testing.assert_allclose(lines[2].get_xdata(), np.arange(17) / 16)
+
+
+def test_a_search_none_of_whose_prefixes_repairs(tmp_path):
+    fixed = whymask.repair(BRIGHT, Talker(), method="greedy", **MISLED)
+    figure = repair_panel([replace(fixed, right=(False,) * len(fixed.right))])
+    pixels(figure, tmp_path)  # a layout that collapses is a warning, and that an error
+    curve, shown, whole = figure.axes[-1].get_lines()
+    assert (len(curve.get_xdata()), shown.get_label(), whole.get_label()) == (5, 'says "No"', "whole image")

@@ -5,7 +5,7 @@ This process hands out the work and gets the records as they come; what a lost w
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from time import monotonic, sleep
 from typing import Any, NamedTuple, Self
 
 from whymask.bench.config import ModelSpec
+from whymask.bench.kept import Layout
 from whymask.bench.records import Record
 from whymask.bench.work import Claim, Queue, Work
 from whymask.bench.worker import Plan, Worker
@@ -132,13 +133,14 @@ class Workers:
 
     def plan(self, read: Mapping[str, list[Sample]]) -> Plan:
         """As `Worker.plan`, by the first actor."""
-        actor = self._start()
-        self.idle.append(actor)
-        try:
-            planned: Plan = self._told(self._first([actor.plan.remote(read)]))
-        except self.ray.exceptions.RayActorError:
-            raise self._died_early() from None
+        self.idle.append(self._start())
+        planned: Plan = self._alone(self.idle[0].plan.remote(read))
         return planned
+
+    def layouts(self, samples: Sequence[Sample]) -> list[Layout]:
+        """As `Worker.layouts`, by the first actor."""
+        made: list[Layout] = self._alone(self.idle[0].layouts.remote(samples))
+        return made
 
     def results(self, queue: Queue) -> Iterator[Record]:
         """As `Worker.results`; the records of several pieces of work come as they are found."""
@@ -169,6 +171,13 @@ class Workers:
             del self.jobs[told]
             job.end()
             self.idle.append(job.actor)
+
+    def _alone(self, reference: Any) -> Any:
+        """What the first actor answers, while there is no other."""
+        try:
+            return self._told(self._first([reference]))
+        except self.ray.exceptions.RayActorError:
+            raise self._died_early() from None
 
     def _add(self) -> None:
         """One more actor; it gets work once it has its model, so that none waits for room in the cluster."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 
 from whymask.bench.kept import Layout
 from whymask.bench.records import Record
@@ -18,13 +19,15 @@ from whymask.models.base import Target
 from whymask.results.base import ExplainedImage
 from whymask.results.storage import are_regions
 
+NOT_KEPT = 'has no masks to draw; set keep = "masks" in the configuration and repeat the run in another folder.'
+
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
     """What one method found on one sample."""
 
     method: str
-    question: str | None
+    question: str | None  # without the prompt around it
     image: ExplainedImage  # of what the model sees; the rest of the photo is cut off
     record: Record
     curves: Curves | None  # of an ordering
@@ -71,19 +74,27 @@ def samples_of(runs: Sequence[Path], model: str, split: str) -> dict[str, Sample
     return {sample.id: sample for file in lists for sample in read_manifest(file)}
 
 
+def _photo(sample: Sample) -> Image.Image:
+    """The photo of a sample; an error names where it is, not the way there from a manifest."""
+    file = Path(sample.image)
+    return load_image(sample.image if file.parent == Path() else file.resolve())  # "scene:12" is no file
+
+
 def evidence(runs: Sequence[Path], line: Line, sample: Sample) -> Evidence:
     """What a row's method found on a sample, with its first seed."""
     record = line.firsts[sample.id]
-    layout = next((found for run in runs if (found := Layout.read(run, record.get("layout", "")))), None)
+    if "layout" not in record:
+        raise WhymaskError(f"{line.row.method!r} ({line.row.model}, {line.row.split}) {NOT_KEPT}")
+    layout = next((found for run in runs if (found := Layout.read(run, record["layout"]))), None)
     if layout is None:
         raise WhymaskError(
-            f'{line.row.method!r} ({line.row.model}, {line.row.split}) has no masks to draw; set keep = "masks" in '
-            "the configuration and repeat the run in another folder."
+            f"the regions of the sample {sample.id} are missing in {runs[0].resolve() / 'regions'}; repeat the "
+            "'whymask bench run', which writes them again."
         )
     parts, box = layout.partition, layout.box
     if not _fits(record, parts.n):
         raise WhymaskError(f"the record of {line.row.method!r} on the sample {sample.id} is damaged.")
-    whole = load_image(sample.image)
+    whole = _photo(sample)
     wide, high = whole.size
     seen = (box[0] * wide, box[1] * high, box[2] * wide, box[3] * high)
     height, width = parts.labels.shape
@@ -104,7 +115,7 @@ def evidence(runs: Sequence[Path], line: Line, sample: Sample) -> Evidence:
     if "order" in record:
         insertion, deletion = (np.array(record[name], dtype=np.float64) for name in ("insertion", "deletion"))
         curves = Curves(np.cumsum(parts.areas[record["order"]]), insertion, deletion)
-    return Evidence(line.row.method, sample.question, image, record, curves)
+    return Evidence(line.row.method, sample.plain or sample.question, image, record, curves)
 
 
 def _fits(record: Record, n: int) -> bool:

@@ -43,20 +43,19 @@ class Layout:
 
     def save(self, run: Path) -> str:
         """Write it into the folder of a run, unless it is there; returns its name."""
-        file = _file(run, self.name)
-        if not file.is_file():
+        if not has_layout(run, self.name):
             labels = self.partition.labels
             smallest = labels.astype(np.min_scalar_type(labels.max()))
-            with atomic(file) as opened:
+            with atomic(_file(run, self.name)) as opened:
                 np.savez_compressed(opened, labels=smallest, box=np.array(self.box, dtype=np.float64))
         return self.name
 
     @classmethod
     def read(cls, run: Path, name: str) -> Layout | None:
         """The layout of this name in the folder of a run, where there is one; the file may come from anywhere."""
-        file = _file(run, name)
-        if not re.fullmatch("[0-9a-f]{16}", name) or not file.is_file():
+        if not re.fullmatch("[0-9a-f]{16}", name) or not has_layout(run, name):
             return None
+        file = _file(run, name)
         try:
             arrays = read_arrays(file, LIMITS)
             labels, box = arrays["labels"], arrays["box"]
@@ -67,7 +66,14 @@ class Layout:
             require(found.name == name, "it has another name")
             return found
         except ERRORS:
-            raise WhymaskError(f"{file} is damaged; remove it and repeat the run in another folder.") from None
+            raise WhymaskError(
+                f"{file.resolve()} is damaged; remove it and repeat the 'whymask bench run', which writes it again."
+            ) from None
+
+
+def has_layout(run: Path, name: str) -> bool:
+    """Whether the folder of a run has a layout of this name."""
+    return _file(run, name).is_file()
 
 
 def _file(run: Path, name: str) -> Path:

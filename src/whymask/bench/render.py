@@ -223,7 +223,8 @@ def _count(block: list[Line]) -> str:
     counts = sorted({len(line.samples) for line in block})
     seeds = sorted({len(line.seeds) for line in block if line.seeds})
     several = f", up to {seeds[-1]} seeds" if seeds and seeds[-1] > 1 else ""
-    return f"{' to '.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} samples{several}"
+    many = "sample" if counts[-1] == 1 else "samples"
+    return f"{' to '.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} {many}{several}"
 
 
 def _mean(cell: Cell | None, column: Column, line: Line) -> str:

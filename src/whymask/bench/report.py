@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -151,7 +152,7 @@ def _case(which: str, line: Line, at: int, name: str, known: Mapping[str, Sample
     sample = line.samples[at]
     found = known.get(sample)
     label = line.firsts[sample].get("label", "")
-    asked = found.question if found and found.question else ""
+    asked = (found.plain or found.question or "") if found else ""
     about = [asked, f"\u201c{label}\u201d" if label else "", f"sample {sample}"]
     others = [
         f"{COLUMNS[other].name} {line.values[other][at]:.{COLUMNS[other].digits}f}"
@@ -167,15 +168,14 @@ def _case(which: str, line: Line, at: int, name: str, known: Mapping[str, Sample
 
 def _picture(line: Line, sample: Sample | None, runs: Sequence[Path], alt: str) -> str:
     """The photo, where it is still there, with the evidence in it where the run kept that."""
-    try:
-        if sample is not None and "layout" in line.firsts[sample.id]:
+    if sample is not None and "layout" in line.firsts[sample.id]:
+        with suppress(WhymaskError):  # what was kept of it may be lost or damaged
             found = evidence(runs, line, sample)
-            alt = f"{alt}; the evidence: {len(found.regions)} of {found.image.partition.n} regions"
-            return _image(_marked(found.image, found.regions), alt)
-        if sample is not None:
+            told = f"{alt}; the evidence: {len(found.regions)} of {found.image.partition.n} regions"
+            return _image(_marked(found.image, found.regions), told)
+    if sample is not None:
+        with suppress(WhymaskError):
             return _image(np.asarray(load_image(sample.image)), alt)
-    except WhymaskError:
-        pass
     return '<p class="wb-missing">Its image is not here.</p>'
 
 

@@ -10,10 +10,11 @@ import numpy as np
 
 from whymask.bench.cluster import Workers, connected
 from whymask.bench.config import Config, ModelSpec
+from whymask.bench.kept import has_layout
 from whymask.bench.records import Record, Row, Store
 from whymask.bench.work import Item, Queue, Work
 from whymask.bench.worker import Plan, Worker, load_model
-from whymask.data.manifest import draw, manifest_of, read_manifest, write_manifest
+from whymask.data.manifest import Sample, draw, manifest_of, read_manifest, write_manifest
 from whymask.errors import WhymaskError
 from whymask.models import Model
 from whymask.utils.files import writable
@@ -76,6 +77,9 @@ def run(
                     plan.samples.update(listed)
                     work = [*_work(config, spec, plan, shard, store)]
                     items = [item for one in work for item in one.items]
+                    if config.keep and (lost := _without_layout(items, store)):
+                        for layout in workers.layouts(lost):
+                            layout.save(config.out)
                     with closing(ProgressBar(spec.name, items, store, quiet)) as bar:
                         for record in workers.results(Queue(work, store)):
                             store.append(record)
@@ -101,6 +105,12 @@ def _work(config: Config, spec: ModelSpec, plan: Plan, shard: tuple[int, int], s
         contents = {sample.digest() or f"no image {sample.id}": sample for sample in samples[shard[0] :: shard[1]]}
         own = [(sample, content) for content, sample in contents.items()]
         yield from (Work(own[i : i + config.together], rows) for i in range(0, len(own), config.together))
+
+
+def _without_layout(items: Sequence[Item], store: Store) -> list[Sample]:
+    """A sample for every file of regions that records name and that is not there."""
+    named = {record["layout"]: item.sample for item in items if "layout" in (record := store.records.get(item.key, {}))}
+    return [sample for name, sample in named.items() if not has_layout(store.folder, name)]
 
 
 class ProgressBar:

@@ -68,9 +68,12 @@ def tail(runs: Sequence[str | Path], method: str = "phasewin", against: str = "g
 
 def _told(gap: Gap, shown: int) -> str:
     gaps = gap.gaps
+    mean, median = float(gaps.mean()), float(np.median(gaps))
+    samples = "sample" if len(gaps) == 1 else "samples"
+    leads, sign = ("leads", 1) if mean >= 0 else ("trails", -1)
     lines = [
-        f"{gap.theirs} leads {gap.ours} by {gaps.mean():.4f} in the mean and {np.median(gaps):.4f} in "
-        f"the median of {len(gaps)} samples; {gap.share:.1%} of them (gap > {LARGE}) account for {gap.held:.1%} "
+        f"{gap.theirs} {leads} {gap.ours} by {sign * mean:z.4f} in the mean and {sign * median:z.4f} in "
+        f"the median of {len(gaps)} {samples}; {gap.share:.1%} of them (gap > {LARGE}) account for {gap.held:.1%} "
         "of the positive gap.",
         "",
         f"| sample | {gap.theirs} | {gap.ours} | gap |",

@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from whymask.bench.config import EMPHASES, Config, MethodSpec, ModelSpec, SplitSpec
+from whymask.bench.kept import Layout
 from whymask.bench.measure import Measured, Measurement, Subject, measure
 from whymask.bench.records import Record, Row
 from whymask.bench.work import Item, Planned, Queue, Work
@@ -75,6 +76,11 @@ class Worker:
             for split in config.splits
         }
         return Plan(samples, rows)
+
+    def layouts(self, samples: Sequence[Sample]) -> list[Layout]:
+        """Where the regions of these samples lie."""
+        cases = (self.explainer.case(one.image, target=one.target, question=one.question) for one in samples)
+        return [Layout.of(case) for case in cases]
 
     def results(self, queue: Queue) -> Iterator[Record]:
         """Everything that has no record yet; whoever gets a record must append it before asking for the next one."""

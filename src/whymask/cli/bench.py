@@ -109,9 +109,11 @@ def draw_figures(
     ] = None,
     methods: Annotated[list[str] | None, typer.Option("--method", help="Show this row; may be repeated.")] = None,
     against: Annotated[str | None, typer.Option(help="The row that the others are compared with.")] = None,
-    samples: Annotated[list[str] | None, typer.Option("--sample", help="Show this one; may be repeated.")] = None,
+    samples: Annotated[list[str] | None, typer.Option("--sample", help="Show this sample; may be repeated.")] = None,
     shown: Annotated[int, typer.Option(help="How many samples to pick, where none is named.", min=1)] = 3,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder; by default figures in the run's.")] = None,
+    model: Annotated[str | None, typer.Option(help="Only of this model.")] = None,
+    split: Annotated[str | None, typer.Option(help="Only of this split.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder to write to; by default RUN/figures.")] = None,
     suffix: Annotated[str, typer.Option("--format", help="png, pdf or svg.")] = "png",
 ) -> None:
     """Draw the paper's figures from runs: evidence and repairs by method, the long tail, budget and k.
@@ -121,12 +123,12 @@ def draw_figures(
     """
     from whymask.bench.figures import Choice, figures
 
-    choice = Choice(methods or (), against, samples or (), shown)
+    choice = Choice(methods or (), against, samples or (), shown, model, split)
     drawn = figures(runs, kinds or (), out or runs[0] / "figures", suffix, choice)
     if not drawn.files:
-        raise WhymaskError(drawn.problems[0] if drawn.problems else "the records hold nothing that a figure shows.")
-    for problem in drawn.problems:
-        print(f"whymask: {problem}", file=sys.stderr)
+        raise WhymaskError(next(iter(drawn.problems), "the records hold nothing that a figure shows."))
+    for told in dict.fromkeys([*drawn.notes, *drawn.problems]):
+        print(f"whymask: {told}", file=sys.stderr)
     for file in drawn.files:
         print(file)
 
@@ -162,10 +164,10 @@ def _report_problems(summary: Summary) -> None:
         lines = f"{summary.skipped} line{'s' if summary.skipped > 1 else ''} of earlier records"
         print(f"whymask: {lines} could not be read; what was missing is computed again.", file=sys.stderr)
     if summary.unkept:
-        results = f"{summary.unkept} result{'s' if summary.unkept > 1 else ''}"
+        results = f"{summary.unkept} results were" if summary.unkept > 1 else "1 result was"
         print(
-            f"whymask: {results} of an earlier run, without keep, cannot be drawn; repeat the run in another folder "
-            "(--out) for their figures.",
+            f'whymask: {results} computed without keep = "masks" and cannot be drawn; for their figures, repeat the '
+            "run in another folder (--out).",
             file=sys.stderr,
         )
     for line in summary.failed[:10]:

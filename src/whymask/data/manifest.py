@@ -1,4 +1,4 @@
-"""Lists of what to explain: one JSON object a line with image and, optionally, target, id, question and mask."""
+"""Lists of what to explain: one JSON object a line with image and, optionally, target, id, question, mask and plain."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ from whymask.errors import WhymaskError, unknown
 from whymask.utils.digest import digest
 from whymask.utils.files import atomic
 
-FIELDS = ("id", "image", "target", "question", "mask")
+FIELDS = ("id", "image", "target", "question", "mask", "plain")
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,7 @@ class Sample:
     target: int | str | None = None  # the model's own answer where it is None
     question: str | None = None
     mask: str | None = None  # a picture of the same size: what is not black is the object
+    plain: str | None = None  # the question as figures show it, where a prompt was put around it
 
     def digest(self) -> str | None:
         """A hash of the content: image, target, question and mask; None if one of the files is missing."""
@@ -110,6 +111,7 @@ def _sample(line: str, where: str, folder: Path) -> Sample:
         ("target", int | str, "text or a number"),
         ("question", str, "text"),
         ("mask", str, "text"),
+        ("plain", str, "text"),
         ("id", int | str, "text"),
     ):
         value: Any = entry.get(name)
@@ -122,6 +124,7 @@ def _sample(line: str, where: str, folder: Path) -> Sample:
         entry.get("target"),
         entry.get("question"),
         str(folder / entry["mask"]) if entry.get("mask") else None,
+        entry.get("plain"),
     )
 
 

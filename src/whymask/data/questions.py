@@ -65,8 +65,9 @@ class Questions(Source):
 
     def splits(self, samples: list[Sample], model: Model, place: Place) -> dict[str, list[Sample]]:
         """The splits, by what a model answers; an answer that is neither yes nor no is in none."""
-        prompt = SLOT if self.prompt == "plain" else self.prompt
-        asked = [replace(s, question=prompt.replace(SLOT, str(s.question))) for s in samples]
+        asked = samples
+        if self.prompt != "plain":
+            asked = [replace(s, question=self.prompt.replace(SLOT, str(s.question)), plain=s.question) for s in samples]
         about = [[s.id, s.image, s.target, s.question] for s in asked]
         answers = place.remembered(model, about, lambda: _answers(model, asked))
         said = [(s, yes_or_no(answer)) for s, (_, answer) in zip(asked, answers, strict=True)]

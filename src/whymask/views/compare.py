@@ -88,7 +88,8 @@ def repair_panel(repairs: Sequence[Repair]) -> Figure:
             x, y = np.append(0, areas), np.append(image.blank_score, repair.scores)
             curves.plot(x, y, color=colour, linestyle=line, label=method)
             right = np.flatnonzero(repair.right)
-            curves.plot(areas[right], y[1 + right], "o", color=colour, markersize=3, clip_on=False)
+            if right.size:  # an empty line that is not clipped can make the layout collapse
+                curves.plot(areas[right], y[1 + right], "o", color=colour, markersize=3, clip_on=False)
         else:
             face = colour if repair.repaired else "white"
             curves.plot([repair.area], [repair.score], "o", color=colour, markerfacecolor=face, markersize=6,
