@@ -181,6 +181,25 @@ def test_a_function_printed_with_its_address_is_one():
     assert made[0].fingerprint == made[1].fingerprint
 
 
+def test_what_a_function_writes_down_is_no_setting():
+    """A second run must find what a first one has asked."""
+    asked = []
+
+    def watched(images):
+        asked.append(len(images))
+        return images.mean(axis=(1, 2, 3)) / 255
+
+    first = whymask.wrap(watched).fingerprint
+    watched(np.zeros((2, 4, 4, 3)))
+    assert whymask.wrap(watched).fingerprint == first
+    named = [whymask.wrap(partial(watched_with, levels=levels)).fingerprint for levels in ([1, 2], [1, 3])]
+    assert named[0] != named[1]  # arguments are settings
+
+
+def watched_with(images, levels):
+    return images.mean(axis=(1, 2, 3)) / 255 * levels[0]
+
+
 def test_geometries():
     def library(size, kind):
         """As another library resizes."""

@@ -110,7 +110,10 @@ def _source(function: Callable[..., Any]) -> str:
 
 
 def _values(function: Callable[..., Any]) -> dict[str, Any]:
-    """Plain values beside the code: arguments of a partial, attributes of an object, defaults, a closure's."""
+    """Plain values beside the code: arguments of a partial, attributes of an object, defaults, a closure's.
+
+    Lists and dictionaries that a function or an object holds are left out: they are often logs or caches.
+    """
     found: dict[str, Any] = {}
     if isinstance(function, partial):
         found = {**_values(function.func), **{f"argument {i}": value for i, value in enumerate(function.args)}}
@@ -123,4 +126,5 @@ def _values(function: Callable[..., Any]) -> dict[str, Any]:
                 found[name] = cell.cell_contents
     else:
         found = getattr(getattr(function, "__self__", function), "__dict__", {})
-    return {name: value for name, value in found.items() if is_plain(value)}
+    grows = () if isinstance(function, partial) else (list, dict)
+    return {name: value for name, value in found.items() if not isinstance(value, grows) and is_plain(value)}
