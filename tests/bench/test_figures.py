@@ -18,18 +18,16 @@ from whymask.bench.figures import Choice, Drawn, _compare, _repair, figures
 from whymask.bench.gallery import comparison, repairs
 from whymask.bench.kept import Layout
 from whymask.bench.lettering import fitted, width
-from whymask.bench.plots import budget_plot, k_plot, tail_plot, varied
 from whymask.bench.records import Store
 from whymask.bench.report import bench_report
 from whymask.bench.runner import run
 from whymask.bench.table import table as made_table
-from whymask.bench.tail import Gap, tail
 from whymask.cli import app
 from whymask.data.manifest import Sample, write_manifest
 from whymask.images.partition import Partition
 from whymask.results.plotting import WIDTH
 
-from bench.made_up import ordering, row, write
+from bench.drawn import blocks, check_layout
 from bench.toy import METHODS, finish, results, start, table, toml
 from models.talker import BRIGHT, Talker
 
@@ -52,10 +50,6 @@ def repaired(tmp_path):
     given = table(tmp_path, keep="masks", methods=methods, seeds=[0], regions="grid:2x2")
     run(config(given), load=lambda spec: Talker(), quiet=True)
     return tmp_path / "run"
-
-
-def blocks(run):
-    return made_table([run]).blocks
 
 
 def without(records):
@@ -232,51 +226,6 @@ def test_the_marked_photo_of_the_report(kept):
     assert marked[~inside].mean() < 0.5 * found.image.photo[~inside].mean()
 
 
-GAINS = {"a": 0.5, "b": 0.02, "c": 0.0, "d": -0.1, "e": 0.25}
-
-
-@pytest.fixture
-def plain(tmp_path):
-    """Records of a run that kept nothing: a tail, an ablation of k, and masks by budget."""
-    trace = {"method": "trace+greedy", "parameters": {"samples": 32, "rounds": 5}}
-    rows = [
-        (row("greedy"), {name: ordering(0.6) for name in GAINS}),
-        (row("phasewin", 1), {name: ordering(0.6 - gain) for name, gain in GAINS.items()}),
-    ]
-    for i, (k, samples) in enumerate([(8, 32), (4, 32), (4, 64), (16, 32)]):
-        own = {**trace, "parameters": {"k": k, "samples": samples, "rounds": 5}}
-        rows.append((row(f"t{k}-{samples}", 2 + i, settings=own), {name: ordering(k / 20, mec=k) for name in GAINS}))
-    scores = {"score": 0.9, "mec": 100, "seconds": 1.0, "score@80": 0.7, "score@20": 0.3, "area": 0.1}
-    rows.append((row("swap", 6, returns="mask"), dict.fromkeys(GAINS, scores)))
-    return write(tmp_path / "made-up", rows)
-
-
-def test_the_tail(plain):
-    lines = {line.row.method: line for line in blocks(plain)[0]}
-    gap = Gap.between(lines["phasewin"], lines["greedy"])
-    assert (gap.share, gap.held) == (0.4, pytest.approx(0.75 / 0.77))
-    ranked, shares = tail_plot(gap).axes
-    assert [bar.get_height() for bar in ranked.patches] == pytest.approx([0.5, 0.25, 0.02, 0.0, -0.1])
-    assert len({bar.get_facecolor() for bar in ranked.patches[:2]}) == 1
-    assert ranked.patches[1].get_facecolor() != ranked.patches[2].get_facecolor()
-    assert "mean 0.1340, median 0.0200" in ranked.get_title()
-    assert shares.get_lines()[0].get_ydata() == pytest.approx([0, 0.5 / 0.77, 0.75 / 0.77, 1, 1, 1])
-    assert shares.get_lines()[1].get_xydata()[0] == pytest.approx([0.4, 0.75 / 0.77])
-
-
-def test_curves_over_k_and_over_the_budget(plain):
-    block = blocks(plain)[0]
-    assert [[line.row.method for line in lines] for lines in varied(block, "k")] == [["t4-32", "t8-32", "t16-32"]]
-    insertion, forwards = k_plot(block).axes
-    assert insertion.get_lines()[0].get_xydata().tolist() == [[4, 0.2], [8, 0.4], [16, 0.8]]
-    assert forwards.get_lines()[0].get_ydata().tolist() == [4, 8, 16]
-    assert (insertion.get_xlabel(), insertion.get_ylabel(), forwards.get_ylabel()) == ("k", "Ins", "MEC")
-    sampled, _, masks = budget_plot(block).axes
-    assert sampled.get_lines()[0].get_xdata().tolist() == [160, 320]
-    assert masks.get_lines()[0].get_xydata().tolist() == [[20, pytest.approx(0.3)], [80, pytest.approx(0.7)]]
-    assert budget_plot([line for line in block if line.row.method == "greedy"]) is None
-
-
 def command(*words):
     return CliRunner().invoke(app, ["bench", "figure", *map(str, words)])
 
@@ -337,35 +286,6 @@ def test_a_record_that_does_not_fit_its_regions(kept, change):
     line.firsts["0"].update(json.loads(json.dumps(change)))
     with pytest.raises(WhymaskError, match=r"is damaged|regions of the sample 0 are missing"):
         evidence([kept], line, samples_of([kept], "toy", "mine")["0"])
-
-
-def drawn_texts(figure):
-    """(text, its box in pixels) of everything a figure writes, once it is drawn."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.text import Text
-
-    FigureCanvasAgg(figure).draw()
-    unseen = set()  # numbers beside an axis that ends before them
-    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
-        low, high = sorted(axis.get_view_interval())
-        unseen |= {
-            label for label, at in zip(axis.get_ticklabels(), axis.get_ticklocs(), strict=True) if not low <= at <= high
-        }
-    texts = [one for one in figure.findobj(Text) if one.get_visible() and one.get_text().strip() and one not in unseen]
-    return [(one.get_text(), one.get_window_extent()) for one in texts]
-
-
-def check_layout(figure):
-    """No text runs into another or into a picture, and none off the page."""
-    texts = drawn_texts(figure)
-    page = figure.bbox
-    for i, (text, box) in enumerate(texts):
-        inside = page.x0 <= box.x0 and box.x1 <= page.x1 and page.y0 <= box.y0 and box.y1 <= page.y1
-        assert inside, (text, box)
-        assert not any(axes.get_window_extent().overlaps(box) for axes in figure.axes if axes.images), text
-        for other, beside in texts[:i]:
-            apart = box.x1 <= beside.x0 or beside.x1 <= box.x0 or box.y1 <= beside.y0 + 0.5 or beside.y1 <= box.y0 + 0.5
-            assert apart, (text, other)
 
 
 LONG = [
@@ -485,57 +405,3 @@ def test_what_a_figure_leaves_out_is_reported(place, kept, monkeypatch):
     drawn = Drawn()
     assert _compare([kept], lines, Choice(methods=["greedy", "phasewin"]), drawn)
     assert drawn.notes == ["'phasewin' has no result on toy, mine that compare can show."]
-
-
-def varied_rows(tmp_path, *several):
-    """Rows of one split: (name, method, parameters, more settings, returns)."""
-    rows = []
-    for i, (name, method, parameters, more, returns) in enumerate(several):
-        settings = {"method": method, "parameters": parameters, **more}
-        k = parameters["k"]
-        scores = {"score": k / 20, "mec": k, "seconds": 1.0, "area": 0.1}
-        numbers = ordering(k / 20, mec=k) if returns == "ordering" else scores
-        rows.append((row(name, i, settings=settings, returns=returns), dict.fromkeys("abc", numbers)))
-    return blocks(write(tmp_path / "varied", rows))[0]
-
-
-def test_no_group_of_rows_is_lost(tmp_path):
-    several = [
-        (f"k{k} M{m}", "trace", {"k": k, "samples": m}, {"budgets": [k]}, "mask") for m in range(1, 7) for k in (2, 4)
-    ]
-    several += [(f"g{k}", "trace+greedy", {"k": k, "samples": 1}, {}, "ordering") for k in (2, 4)]
-    figure = k_plot(varied_rows(tmp_path, *several))
-    check_layout(figure)
-    masks, _, forwards = figure.axes
-    assert [axes.get_ylabel() for axes in figure.axes] == ["Score", "Ins", "MEC"]
-    assert [len(axes.containers) for axes in figure.axes] == [6, 1, 7]
-    looks = {(bar[0].get_color(), bar[0].get_marker()) for bar in forwards.containers}
-    assert len(looks) == 7
-    names = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert names == [*(f"trace, samples = {m}" for m in range(1, 7)), "trace+greedy"]
-    assert all(float(tick).is_integer() for tick in masks.get_xticks())
-
-
-def test_the_titles_of_the_tail(tmp_path):
-    def titles(*gains):
-        gap = Gap("cost $5 of $x^", "greedy", tuple(map(str, range(len(gains)))), np.array([[x, 0.0] for x in gains]))
-        figure = tail_plot(gap)
-        check_layout(figure)
-        assert all(float(tick).is_integer() for tick in figure.axes[0].get_xticks())
-        return [axes.get_title().replace("\n", " ") for axes in figure.axes]
-
-    _, second = titles(0.5, 0.25, -0.00001)
-    assert second == "2 of 3 samples (gap > 0.1) hold 100% of the positive gap"
-    assert titles(-0.00001, -0.00001) == [
-        r"greedy \u2212 cost \$5 of \$x^: mean 0.0000, median 0.0000".replace(r"\u2212", "\u2212"),
-        "no gap above 0.1",
-    ]
-    assert "mean \u22120.2000" in titles(-0.2)[0]
-    assert titles(0.2, 0.05)[1] == "1 of 2 samples (gap > 0.1) holds 80% of the positive gap"
-
-
-def test_a_method_that_leads(tmp_path):
-    rows = [(row("greedy"), {"a": ordering(0.5)}), (row("phasewin", 1), {"a": ordering(0.7)})]
-    assert "greedy trails phasewin by 0.2000 in the mean and 0.2000 in the median" in tail(
-        [write(tmp_path / "x", rows)]
-    )
