@@ -31,7 +31,7 @@ def grad_eclip(image: Differentiable, rng: np.random.Generator) -> torch.Tensor:
     slope, query, keys, values = looked_at(image, last)
     grid = patch_grid(len(values), image)
     if grid is None:
-        raise WhymaskError("grad-eclip cannot tell how this model's patches lie on the image.")
+        raise WhymaskError("grad-eclip cannot determine how this model's patches lie on the image.")
     patches = grid[0] * grid[1]
     similar = torch.cosine_similarity(query[:1], keys[-patches:], dim=1)
     similar = (similar - similar.min()) / (similar.max() - similar.min()).clamp(min=1e-12)

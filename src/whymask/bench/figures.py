@@ -119,11 +119,11 @@ def _repair(runs: Sequence[Path], block: Sequence[Line], choice: Choice, drawn: 
     lines = _columns("repair", block, choice, drawn, lambda record: "given" in record)
     if not lines:
         return None
-    rows = _rows(runs, lines, choice, drawn, choice.against or lines[0].row.method, _mended)
+    rows = _rows(runs, lines, choice, drawn, choice.against or lines[0].row.method, _repaired)
     return repairs(rows) if rows else None
 
 
-def _mended(record: Record) -> tuple[float, ...]:
+def _repaired(record: Record) -> tuple[float, ...]:
     return float(record["repaired"]), tried_score(record)
 
 

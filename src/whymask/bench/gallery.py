@@ -20,7 +20,11 @@ CURVES = 1.2  # width of the panel of the curves, in those of the others
 GAP, EDGE = 0.09, 0.12  # inches between panels, and at the edge of the page
 LEFT, BELOW = 0.5, 0.36  # inches for the numbers and names of the curves' axes
 SHORT = 4  # methods, from which on there is little room
-REPAIRED, WRONG, GREY = LINES[2][0], LINES[1][0], "#777777"  # green and vermilion, which are told apart
+REPAIRED, WRONG, GREY = (
+    LINES[2][0],
+    LINES[1][0],
+    "#777777",
+)  # green and vermilion, safe for colour blindness
 
 
 @small_text

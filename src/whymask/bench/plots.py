@@ -34,7 +34,7 @@ def tail_plot(gap: Gap) -> Figure:
     ranked.set(xlim=(0.5, len(gaps) + 0.5), xlabel="samples by their gap", ylabel="gap in insertion AUC")
     _whole_numbers(ranked)
     mean, median = (f"{value:z.4f}".replace("-", "\u2212") for value in (gaps.mean(), np.median(gaps)))
-    told = f"{gap.theirs} \u2212 {gap.ours}: mean {mean}, median {median}"
+    means = f"{gap.theirs} \u2212 {gap.ours}: mean {mean}, median {median}"
     held = np.cumsum(gaps.clip(0)) / max(gaps.clip(0).sum(), np.finfo(float).tiny)
     x = np.arange(len(gaps) + 1) / len(gaps)
     shares.plot(x, np.append(0, held), color=LINES[0][0])
@@ -42,7 +42,7 @@ def tail_plot(gap: Gap) -> Figure:
         shares.plot([gap.share], [gap.held], "o", color=LINES[1][0], clip_on=False)
     shares.plot([0, 1], [0, 1], color="#777777", linewidth=0.8, linestyle=":")
     shares.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="share of the samples", ylabel="share of the positive gap")
-    for axes, title in ((ranked, told), (shares, _held(gap))):
+    for axes, title in ((ranked, means), (shares, _held(gap))):
         axes.set_title(fitted(title, 0.44 * WIDTH, TITLE))
     return figure
 
@@ -132,10 +132,10 @@ def budget_plot(block: Sequence[Line]) -> Figure | None:
     masks whose score was recorded after several numbers of forwards, over these.
     """
     found = []
-    for name, told in (("samples", "M varied, R = {rounds}"), ("rounds", "R varied, M = {samples}")):
+    for name, fixed in (("samples", "M varied, R = {rounds}"), ("rounds", "R varied, M = {samples}")):
         for lines in varied(block, name):
             settings = lines[0].row.settings
-            found.append((f"{settings['method']}: {told.format(**settings['parameters'])}", lines))
+            found.append((f"{settings['method']}: {fixed.format(**settings['parameters'])}", lines))
     groups = _named(found, ("samples", "rounds"))
     sampled = "masks sampled, M \u00d7 R"
     panels = _by_parameter(groups, sampled, lambda line: _value(line, "samples") * _value(line, "rounds"))
@@ -169,8 +169,8 @@ def _named(groups: Sequence[tuple[str, list[Line]]], varied: Sequence[str]) -> d
         alike = [_settings(other[0], varied) for twin, other in groups if twin == name]
         own = _settings(lines[0], varied)
         differing = [key for key in own if any(other.get(key) != own[key] for other in alike)]
-        told = ", ".join(f"{key} = {own[key]}" for key in differing if not isinstance(own[key], Mapping))
-        full = f"{name}, {told}" if told else name
+        detail = ", ".join(f"{key} = {own[key]}" for key in differing if not isinstance(own[key], Mapping))
+        full = f"{name}, {detail}" if detail else name
         made[f"{full} ({lines[0].row.method}, ...)" if full in made else full] = lines
     return made
 

@@ -67,13 +67,13 @@ class Spread:
 
 def _block(block: list[Line], grids: list[Grid], runs: Sequence[Path]) -> str:
     """Everything about one split of one model."""
-    told = [line for line in block if line.samples]
-    if not told:
+    having = [line for line in block if line.samples]
+    if not having:
         return "<p>There is no result yet.</p>"
-    spreads = "".join(_spread(name, told) for name in SPREAD if any(name in line.values for line in told))
+    spreads = "".join(_spread(name, having) for name in SPREAD if any(name in line.values for line in having))
     known = samples_of(runs, *block[0].row.names[:2])
-    cases = "".join(_cases(line, known, runs, first=line is told[0]) for line in told)
-    kept = any("layout" in record for line in told for record in line.firsts.values())
+    cases = "".join(_cases(line, known, runs, first=line is having[0]) for line in having)
+    kept = any("layout" in record for line in having for record in line.firsts.values())
     outlined = f'<p class="wm-small">{OUTLINED}</p>' if kept else ""
     more = "".join(f"<h3>{escape(grid.title)}</h3>{_table(grid)}" for grid in grids[1:])
     return (
@@ -113,7 +113,7 @@ def _spread(name: str, block: list[Line]) -> str:
 
 
 def _histogram(method: str, spread: Spread, tallest: float) -> str:
-    told = f"{method}: median {spread.median:.2f}, half of the samples between {spread.low:.2f} and {spread.high:.2f}"
+    having = f"{method}: median {spread.median:.2f}, half of the samples between {spread.low:.2f} and {spread.high:.2f}"
     width = 100 / BINS
     bars = "".join(
         f'<rect class="wb-bar" x="{i * width:g}" y="{20 - 18 * share / tallest:.2f}" '
@@ -127,7 +127,7 @@ def _histogram(method: str, spread: Spread, tallest: float) -> str:
     middle = f'<line class="wb-median" x1="{x}" x2="{x}" y1="0" y2="24"/>'
     return (
         f'<div class="wb-row"><span class="wb-name">{escape(method)}</span>'
-        f'<svg viewBox="0 0 100 24" preserveAspectRatio="none" role="img" aria-label="{escape(told)}">'
+        f'<svg viewBox="0 0 100 24" preserveAspectRatio="none" role="img" aria-label="{escape(having)}">'
         f'{bars}{band}{middle}</svg><span class="wb-number" aria-hidden="true">{spread.median:.2f}</span></div>'
     )
 
@@ -171,8 +171,8 @@ def _picture(line: Line, sample: Sample | None, runs: Sequence[Path], alt: str) 
     if sample is not None and "layout" in line.firsts[sample.id]:
         with suppress(WhymaskError):  # what was kept of it may be lost or damaged
             found = evidence(runs, line, sample)
-            told = f"{alt}; the evidence: {len(found.regions)} of {found.image.partition.n} regions"
-            return _image(_marked(found.image, found.regions), told)
+            shown = f"{alt}; the evidence: {len(found.regions)} of {found.image.partition.n} regions"
+            return _image(_marked(found.image, found.regions), shown)
     if sample is not None:
         with suppress(WhymaskError):
             return _image(np.asarray(load_image(sample.image)), alt)

@@ -127,8 +127,8 @@ def draw_figures(
     drawn = figures(runs, kinds or (), out or runs[0] / "figures", suffix, choice)
     if not drawn.files:
         raise WhymaskError(next(iter(drawn.problems), "the records hold nothing that a figure shows."))
-    for told in dict.fromkeys([*drawn.notes, *drawn.problems]):
-        print(f"whymask: {told}", file=sys.stderr)
+    for message in dict.fromkeys([*drawn.notes, *drawn.problems]):
+        print(f"whymask: {message}", file=sys.stderr)
     for file in drawn.files:
         print(file)
 

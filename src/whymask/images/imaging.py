@@ -131,7 +131,7 @@ class Geometry(ABC):
 
     @property
     def fingerprint(self) -> str:
-        """Tells geometries apart: the kind and its settings, which are plain values and other geometries."""
+        """Identifies a geometry: its kind and its settings, which are plain values and other geometries."""
         settings = {
             name: value.fingerprint if isinstance(value, Geometry) else value for name, value in vars(self).items()
         }

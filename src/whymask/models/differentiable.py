@@ -120,7 +120,7 @@ class Differentiable:
     @cached_property
     def level(self) -> torch.Tensor:
         """How much one grey level is in the units of the inputs."""
-        # Half precision cannot tell 1 from 0.
+        # In half precision 1 and 0 may be the same value.
         return (self.plain(255, 255, 255) - self.plain(0, 0, 0)) / 255
 
     @cached_property

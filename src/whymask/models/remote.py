@@ -133,7 +133,7 @@ class Remote:
 
     @property
     def fingerprint(self) -> str:
-        """Tells servers apart. A query or a header may name a model or carry a key, so only a digest is here."""
+        """Identifies a server. A query or a header may name a model or carry a key, so only a digest is here."""
         told = [self.url.query, *(f"\n{name}: {value}".encode() for name, value in self._told)]
         digest = hashlib.sha256(b"".join(told)).hexdigest()[:16]
         return f"{self.shown} {digest}" if any(told) else self.shown

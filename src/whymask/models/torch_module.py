@@ -246,9 +246,9 @@ def channels_last(module: torch.nn.Module) -> bool:
 
 
 def module_fingerprint(module: torch.nn.Module, *, code: bool = False) -> str:
-    """Tells modules apart: a hash over their layers, as torch prints them, their plain attributes and all tensors.
+    """Identifies a module: a hash of its layers, as torch prints them, its plain attributes and all tensors.
 
-    With `code`, the source of their classes is part of it: libraries have versions, a user's module does not.
+    With `code`, the source of its classes is part of it: libraries have versions, a user's module does not.
     """
     layers = re.sub(r" at 0x[0-9a-fA-F]+", "", repr(module))  # functions are printed with their address
     attributes = {name: _attributes(part) for name, part in module.named_modules()}
