@@ -61,7 +61,7 @@ def test_equals_the_library_on_the_unmasked_image(checkpoint):
 
 
 def test_the_image_tower_is_compiled(checkpoint, monkeypatch):
-    monkeypatch.setattr(torch, "compile", lambda module, dynamic: module)
+    monkeypatch.setattr(torch, "compile", lambda module: module)
     model = whymask.load(checkpoint[0], classes=CLASSES, compile=True)
     assert model.settings["compiled"] == "yes"
 

@@ -83,7 +83,7 @@ def test_fingerprints_tell_models_apart():
 
 
 def test_only_the_torch_module_is_compiled(monkeypatch):
-    monkeypatch.setattr(torch, "compile", lambda module, dynamic: module)
+    monkeypatch.setattr(torch, "compile", lambda module: module)
     assert whymask.load("efficientnet-lite0", compile=True).settings["compiled"] == "yes"
     with pytest.raises(WhymaskError, match="leave out runtime='onnx'"):
         whymask.load("efficientnet-lite0", compile=True, runtime="onnx")

@@ -2,6 +2,7 @@
 
 import copy
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -145,8 +146,7 @@ def test_another_precision_is_a_copy():
 def test_a_compiled_module_runs_forward_and_is_a_copy(monkeypatch):
     ran = []
 
-    def compiled(module, dynamic):
-        assert dynamic  # one compilation for all batch sizes
+    def compiled(module):
         return lambda inputs: ran.append(len(inputs)) or module(inputs)
 
     monkeypatch.setattr(torch, "compile", compiled)
@@ -161,6 +161,23 @@ def test_a_compiled_module_runs_forward_and_is_a_copy(monkeypatch):
     model.differentiable(Case.of(lit(1, size=16), plain, regions="grid:2x2").bound).logit(inputs)
     assert ran == [3]  # hooks and gradients need the module as it is
     assert state(net) == before
+
+
+def test_one_compilation_is_for_all_batch_sizes(monkeypatch):
+    graphs = []
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=backend))
+    model, plain = whymask.wrap(network(), size=16, compile=True), whymask.wrap(network(), size=16)
+    model.logits(torch.rand(2, 3, 16, 16))
+    before = len(graphs)
+    for count in (3, 5, 8):
+        inputs = torch.rand(count, 3, 16, 16)
+        torch.testing.assert_close(model.logits(inputs), plain.logits(inputs))
+    assert len(graphs) == before
 
 
 def test_a_module_without_tensors():

@@ -114,7 +114,7 @@ class TorchClassifier(Classifier):
             "geometry": geometry.fingerprint, "mean": self.mean.tolist(), "std": self.std.tolist(),
         }  # fmt: skip
         self.batch_size = 16 if self.device.type == "cpu" else 256
-        self.run = torch.compile(self.module, dynamic=True) if compile else self.module
+        self.run = compiled(self.module) if compile else self.module
         self.replays = CudaReplays(self.module, self.run)
         self.settings = {"device": str(self.device), "dtype": DTYPE_NAMES[self.dtype]}
         if compile:
@@ -172,6 +172,18 @@ class TorchClassifier(Classifier):
     def preferred(self, outputs: torch.Tensor) -> torch.Tensor:
         """The most probable answers (B,)."""
         return outputs.argmax(dim=1)
+
+
+def compiled(module: torch.nn.Module) -> Callable[[torch.Tensor], torch.Tensor]:
+    """A module compiled once for batches of all sizes; with images of all sizes too, it would take twice as long."""
+    run = torch.compile(module)
+
+    def forward(inputs: torch.Tensor) -> torch.Tensor:
+        torch._dynamo.maybe_mark_dynamic(inputs, 0)
+        result: torch.Tensor = run(inputs)
+        return result
+
+    return forward
 
 
 class CudaReplays:
