@@ -40,9 +40,9 @@ from whymask.cli import app
 from whymask.data.pope import Question, ask, write_questions
 from whymask.models import Model
 from whymask.models.llava import Llava
-from whymask.models.mllm import Mllm
 from whymask.models.qwen2_5_vl import Qwen25VL
 from whymask.models.tiny import CHECKPOINTS
+from whymask.models.towers import TowerMllm
 
 CONFIGS = Path(__file__).parents[1] / "configs" / "paper"
 PHOTOS, QUESTIONS, LABELS = Path("data/coco/val2014"), Path("data/pope"), Path("data/imagenet/val")
@@ -271,7 +271,7 @@ def make_mllm(folder: Path, prompt: str, options: argparse.Namespace) -> None:
         part.save_pretrained(folder)
 
 
-def decide(model: Mllm, prompt: str) -> torch.Tensor:
+def decide(model: TowerMllm, prompt: str) -> torch.Tensor:
     """Rows of the head (2, D) for Yes and No that make a random model answer one of them, by the image.
 
     Both are the mean of the hidden states that are read there, so that they beat all other words, plus or minus a

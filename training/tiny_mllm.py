@@ -32,9 +32,9 @@ from whymask.data import scenes as scene_questions
 from whymask.data.pope import ask
 from whymask.images import scenes
 from whymask.models.llava import Llava
-from whymask.models.mllm import Mllm
 from whymask.models.qwen2_5_vl import Qwen25VL
 from whymask.models.registry import load
+from whymask.models.towers import TowerMllm
 
 Rows: TypeAlias = NDArray[np.int64]  # (questions, 3): image, object, whether it is there
 Found: TypeAlias = dict[str, dict[str, float]]
@@ -131,7 +131,7 @@ def llava(device: str, width: int, depth: int) -> Llava:
 FAMILIES = {"qwen": (qwen, 7), "llava": (llava, 8)}  # and image tokens a side
 
 
-def pixels_to_inputs(model: Mllm, pixels: torch.Tensor) -> torch.Tensor:
+def pixels_to_inputs(model: TowerMllm, pixels: torch.Tensor) -> torch.Tensor:
     """`model.encode` for a batch (B, H, W, 3) on the device."""
     mean, std = (torch.tensor(v, device=pixels.device) for v in (model.processor.image_mean, model.processor.image_std))
     x = ((pixels.float() / 255 - mean) / std).permute(0, 3, 1, 2)  # (B, 3, H, W)
@@ -177,9 +177,10 @@ def shown(labels: torch.Tensor, cells: int) -> torch.Tensor:
 class Asked:
     """A model and its prompts about every object."""
 
-    def __init__(self, model: Mllm, device: str) -> None:
+    def __init__(self, model: TowerMllm, device: str) -> None:
         self.model, self.device = model, device
-        prompts = [model.dialogue.prompt(ask(name)) for name in scenes.OBJECTS]
+        slot = model.module.config.image_token_id
+        prompts = [model.dialogue.around(ask(name), slot) for name in scenes.OBJECTS]
         self.before = torch.tensor(prompts[0][0], device=device)
         self.after = torch.tensor([after for _, after in prompts], device=device)  # all of one length
         words = model.dialogue.tokenizer

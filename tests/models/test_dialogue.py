@@ -26,7 +26,7 @@ def dialogue(bare, template, **special):
     fast = transformers.PreTrainedTokenizerFast(tokenizer_object=bare, **special)
     fast.add_special_tokens({"additional_special_tokens": ["<image>"]})
     fast.chat_template = template
-    return Dialogue(fast, fast.convert_tokens_to_ids("<image>"), "small")
+    return Dialogue(fast, "small")
 
 
 def sentencepiece(spaces, template):
@@ -123,16 +123,21 @@ def test_tokens_that_would_swallow_the_end_of_the_prompt():
         (sentencepiece("never", OPEN), "▁", [["u"], ["mb"], ["rella"]]),
         (sentencepiece("always", OPEN), "▁", [["▁u"], ["mb"], ["rella"]]),
     ):
-        assert made.prompt(QUESTION)[1][-1] == made.tokenizer.convert_tokens_to_ids(space)
+        assert made.around(QUESTION, slot(made))[1][-1] == made.tokenizer.convert_tokens_to_ids(space)
         assert spelled(made, made.answer("umbrella", QUESTION)) == expected
         assert spelled(made, made.answer("2", QUESTION)) == [["2"]]
         assert len(made.answer("Yes", QUESTION).wanted) == 1
 
 
+def slot(dialogue):
+    """The token that the image takes the place of."""
+    return dialogue.tokenizer.convert_tokens_to_ids("<image>")
+
+
 @pytest.fixture(scope="module")
 def words():
     fast = tokenizer(["</s>", "<image>"], LLAVA_TEMPLATE)
-    return Dialogue(fast, fast.convert_tokens_to_ids("<image>"), "tiny")
+    return Dialogue(fast, "tiny")
 
 
 @pytest.fixture(scope="module")
@@ -147,11 +152,11 @@ def bytes_():
     fast = transformers.PreTrainedTokenizerFast(tokenizer_object=bare)
     fast.add_special_tokens({"additional_special_tokens": ["<image>"]})
     fast.chat_template = LLAVA_TEMPLATE
-    return Dialogue(fast, fast.convert_tokens_to_ids("<image>"), "bytes")
+    return Dialogue(fast, "bytes")
 
 
 def test_the_prompt_is_cut_at_the_image(words):
-    before, after = words.prompt("is there a dog ?")
+    before, after = words.around("is there a dog ?", slot(words))
     assert words.read(list(before)) == "USER :"
     assert words.read(list(after)) == "is there a dog ? ASSISTANT :"
 
@@ -200,10 +205,10 @@ def test_what_cannot_be_answered_is_one_clear_sentence(words):
     with pytest.raises(WhymaskError, match="outside the vocabulary"):
         words.token(10_000)
     with pytest.raises(WhymaskError, match="2 slots for the image: leave '<image>' out"):
-        words.prompt("<image> is there a dog ?")
+        words.around("<image> is there a dog ?", slot(words))
     blind = tokenizer(["</s>", "<image>"], "{{ messages[0]['content'][1]['text'] }}")
     with pytest.raises(WhymaskError, match="0 slots for the image: its chat template must place '<image>'"):
-        Dialogue(blind, words.image_token, "blind").prompt("is there a dog ?")
+        Dialogue(blind, "blind").around("is there a dog ?", slot(words))
     mute = tokenizer(["</s>", "<image>"], None)
     with pytest.raises(WhymaskError, match="no chat template"):
-        Dialogue(mute, words.image_token, "mute")
+        Dialogue(mute, "mute")

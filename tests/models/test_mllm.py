@@ -17,7 +17,7 @@ from whymask import WhymaskError
 from whymask.cli import main
 from whymask.explainer.case import Case
 from whymask.images.imaging import load_image
-from whymask.models import mllm
+from whymask.models import towers
 from whymask.models.llava import Llava
 from whymask.models.qwen2_5_vl import Patches, Qwen25VL
 
@@ -293,7 +293,7 @@ def test_compiles_once_it_would_have_paid(checkpoint, monkeypatch):
     model.respond(inputs, [bound] * 3)
     assert compiled == []  # never on a CPU unless told to
     monkeypatch.setattr(model, "_seen", 0)
-    monkeypatch.setattr(mllm, "compiles_by_itself", lambda device: True)
+    monkeypatch.setattr(towers, "compiles_by_itself", lambda device: True)
     for _ in range(4):
         model.respond(inputs, [bound] * 3)
     assert compiled == [6]

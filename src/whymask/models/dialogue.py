@@ -46,26 +46,31 @@ class Context(NamedTuple):
 
 
 class Dialogue:
-    """A tokenizer with its chat template."""
+    """A tokenizer, and how a question becomes a prompt: by the chat template, which a processor may hold instead."""
 
-    def __init__(self, tokenizer: Any, image_token: int, name: str) -> None:
-        self.tokenizer, self.image_token, self.name = tokenizer, image_token, name
-        if not tokenizer.chat_template:
+    def __init__(self, tokenizer: Any, name: str, template: Any = None) -> None:
+        self.tokenizer, self.name = tokenizer, name
+        self.template = tokenizer if template is None else template
+        if not self.template.chat_template:
             raise WhymaskError(f"{name} has no chat template: add its chat_template.jinja to the checkpoint.")
 
-    def prompt(self, question: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The tokens before and after the image's own."""
-        if not self._known(self._encode(question.strip())):  # whole words only: the model would be asked something else
-            raise self._no_token("question", question.strip())
-        ids = self._tokens(self._render(question))["input_ids"]
-        slots = [i for i, token in enumerate(ids) if token == self.image_token]
+    def around(self, question: str, image_token: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The tokens of the prompt before and after the image's own, which take the place of one `image_token`."""
+        ids = self._tokens(self.prompt(question))["input_ids"]
+        slots = [i for i, token in enumerate(ids) if token == image_token]
         if len(slots) != 1:
-            slot = self.tokenizer.convert_ids_to_tokens(self.image_token)
+            slot = self.tokenizer.convert_ids_to_tokens(image_token)
             reason = f"its chat template must place {slot!r}"
             if slots:
                 reason = f"leave {slot!r} out of the question, the chat template places it"
             raise WhymaskError(f"the prompt of {self.name} has {len(slots)} slots for the image: {reason}.")
         return tuple(ids[: slots[0]]), tuple(ids[slots[0] + 1 :])
+
+    def prompt(self, question: str) -> str:
+        """The prompt as text, up to where the answer begins."""
+        if not self._known(self._encode(question.strip())):  # whole words only: the model would be asked something else
+            raise self._no_token("question", question.strip())
+        return self._render(question)
 
     def token(self, index: int) -> Answer:
         """An answer that begins with this very token."""
@@ -104,7 +109,7 @@ class Dialogue:
         messages: list[dict[str, Any]] = [{"role": "user", "content": content}]
         if answer is not None:
             messages.append({"role": "assistant", "content": [{"type": "text", "text": answer}]})
-        return str(self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=answer is None))
+        return str(self.template.apply_chat_template(messages, tokenize=False, add_generation_prompt=answer is None))
 
     def _tokens(self, text: str) -> Any:
         """Tokens of a text that begins as the prompt does, with the characters that each of them stands for."""

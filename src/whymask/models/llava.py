@@ -11,7 +11,7 @@ from PIL import Image
 from whymask.errors import WhymaskError, whole
 from whymask.images.imaging import WHOLE, Box, Canvas, Geometry, Preprocessed, Resize, resized
 from whymask.models.hf import from_checkpoint, pixel_steps
-from whymask.models.mllm import Mllm, load_parts
+from whymask.models.towers import TowerMllm, load_parts
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Capped(Geometry):
         return self.geometry.place(image, resize)
 
 
-class Llava(Mllm):
+class Llava(TowerMllm):
     """Inputs are normalised pixels (3, size, size)."""
 
     pays = 1_500  # only the decoder is compiled: 3 s, and 2 ms less an image

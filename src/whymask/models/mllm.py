@@ -1,14 +1,11 @@
-"""Multimodal language models of transformers: everything the families share but how they see an image."""
+"""Multimodal language models: what is explained about an answer, however the model runs."""
 
 import hashlib
-import json
-import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from math import log
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -16,88 +13,57 @@ import torch
 from numpy.typing import NDArray
 
 from whymask.arrays import Floats
-from whymask.errors import WhymaskError
-from whymask.images.imaging import Canvas, ImageSource, Resize
-from whymask.models.base import Bound, GridModel, Response, View, composed
-from whymask.models.batching import is_out_of_memory
-from whymask.models.dialogue import FIRST, Answer, Dialogue, TokenTexts
-from whymask.models.differentiable import Differentiable, Evidence, ImageTokens, stretch
-from whymask.models.hf import configuration, from_checkpoint, model_from_checkpoint, normalisation, tokenization
-from whymask.models.torch_module import DTYPE_NAMES, device_of, dtype_of
-
-LOGITS = 256  # positions whose logits are held at once: 150 MB in fp32 for 150 thousand tokens
+from whymask.images.imaging import ImageSource, Resize
+from whymask.models.base import Bound, GridModel, Response, View
+from whymask.models.dialogue import Answer, Dialogue, TokenTexts
+from whymask.models.differentiable import Evidence
+from whymask.models.torch_module import DTYPE_NAMES
 
 
 @dataclass(frozen=True, eq=False)
 class MllmBound(Bound):
     """An image, a question about it, and the answer whose probability is explained."""
 
-    before: tuple[int, ...]  # tokens of the prompt before the image's own
-    after: tuple[int, ...]  # and after them
     answer: Answer
-    spread: Callable[[NDArray[np.int32]], NDArray[np.int64]]
-
-    def index(self, labels: NDArray[np.int32]) -> Any:
-        """The region of every input element, in the family's own layout."""
-        return torch.from_numpy(self.spread(labels)).to(self.inputs.device)
 
 
 class Mllm(GridModel):
-    """A vision tower and a language model: one prefill scores a batch of masked images."""
+    """A model of transformers that answers a question about an image in words.
+
+    A family adds `pose` (image and question in its own layout), `logits` and `generate`.
+    """
 
     deterministic = True
     default_k = 10
-    pays = 30_000  # masked images after which compiling would have paid (docs/performance.md)
 
-    processor: Any  # of images
-    cam_depth: float  # how far down the decoder, as a share, its image tokens are looked at by llava-cam
+    fingerprint: str
+    module: Any
+    device: torch.device  # of the inputs
 
-    def __init__(
-        self, module: Any, tokenizer: Any, *, view: str, name: str, device: str = "cpu", compile: bool | None = None
-    ) -> None:
-        self.device, self.dtype = device_of(device), module.dtype
-        self.name = name
-        self.fingerprint = composed(
-            _fingerprint(module),
-            geometry=self.geometry.fingerprint,
-            pixels=normalisation(self.processor),
-            configuration=configuration(module),
-            tokens=tokenization(tokenizer),
-            ends=module.generation_config.eos_token_id,
-        )
-        self.module = module.eval().requires_grad_(False).to(self.device)  # rotary tables stay in fp32
-        fuse_norms(self.module.model.language_model)
-        self.dialogue = Dialogue(tokenizer, module.config.image_token_id, name)
-        self.labels = TokenTexts(self.dialogue)
+    def __init__(self, dialogue: Dialogue, *, view: str) -> None:
+        self.dialogue, self.labels = dialogue, TokenTexts(dialogue)
         self.batch_size = 8 if self.device.type == "cpu" else 32
         self.settings = {
             "device": str(self.device),
-            "dtype": DTYPE_NAMES[self.dtype],
+            "dtype": DTYPE_NAMES.get(self.module.dtype, str(self.module.dtype)),
             "view": view,
-            "compiled": "no",
             "transformers": version("transformers"),
         }
-        self._compile, self._seen = compile, 0
 
     @abstractmethod
-    def encode(self, canvas: Canvas) -> torch.Tensor:
-        """Pixels (H, W, 3) as the vision tower wants them; each element must depend on its own pixel only."""
+    def pose(self, view: View, question: str) -> MllmBound:
+        """The image and the question, of whose answer the first token is asked for (`dialogue.FIRST`)."""
 
     @abstractmethod
-    def spread(self, labels: NDArray[np.int32]) -> NDArray[np.int64]:
-        """A label map (H, W) in the layout of `encode`, broadcastable to it."""
+    def logits(self, inputs: Any, bounds: Sequence[MllmBound]) -> Iterator[torch.Tensor]:
+        """Logits (E, tokens) at every position of the bounds' answers, row by row, in one or several pieces.
+
+        Position i of an answer follows the prompt and the first i of its `forced` tokens.
+        """
 
     @abstractmethod
-    def see(self, inputs: torch.Tensor, shape: tuple[int, int]) -> torch.Tensor:
-        """Image tokens (B, T, D) of inputs (B, ...) that stand for canvases of `shape`."""
-
-    def layers(self) -> list[Any]:
-        """The decoder's, which are compiled as they are."""
-        return list(self.module.model.language_model.layers)
-
-    def positions(self, before: int, shape: tuple[int, int], length: int) -> torch.Tensor | None:
-        """Position ids of a sequence whose image follows `before` tokens; None where they just count up."""
-        return None
+    def generate(self, inputs: Any, bounds: Sequence[Bound], tokens: int = 8) -> list[str]:
+        """What the model answers to masked inputs (B, ...), greedily and at most so many tokens long."""
 
     def settle(self, view: View, target: int | str | None, question: str | None) -> MllmBound:
         """Put the question into the chat template and the answer into tokens.
@@ -111,185 +77,71 @@ class Mllm(GridModel):
             question: what is asked.
         """
         question = self.asked(question)
-        bound, probes = self._first(view, question), 0
+        bound, probes = self.pose(view, question), 0
         if target is None:
             top = self.respond(bound.inputs[None], [bound]).top
             assert top is not None
             target, probes = int(top[0]), 1
         answer = self.dialogue.answer(target, question) if isinstance(target, str) else self.dialogue.token(target)
-        return replace(bound, target=answer.target, answer=answer, probes=probes)
-
-    def _first(self, view: View, question: str) -> MllmBound:
-        """The image and the question, of whose answer the first token is asked for."""
-        before, after = self.dialogue.prompt(question)
-        return MllmBound(
-            **vars(view),
-            target=FIRST.target,
-            inputs=self.encode(view.canvas),
-            fill_inputs=self.encode(view.fill),
-            key=(view.canvas.shape, before),
-            probes=0,
-            before=before,
-            after=after,
-            answer=FIRST,
-            spread=self.spread,
-        )
+        return replace(bound, target=answer.target, answer=answer, probes=bound.probes + probes)
 
     def respond(self, inputs: Any, bounds: Sequence[Bound]) -> Response:
         """Probabilities of the bounds' answers (fp32 softmax), and the likeliest first tokens."""
         asked = cast(Sequence[MllmBound], bounds)
-        if self._alone(asked):
-            double = self.respond(torch.cat([inputs, inputs]), [*bounds, *bounds])
-            return Response(double.score[:1], None if double.top is None else double.top[:1])
         # One entry a position of an answer; positions of one row follow each other, the first one first.
         entries = [(row, place, ids) for row, b in enumerate(asked) for place, ids in enumerate(b.answer.wanted)]
         rows, places = (np.array([entry[i] for entry in entries]) for i in (0, 1))
-        tokens = self._ids([ids for *_, ids in entries])
+        wanted = self.ids([ids for *_, ids in entries])
+        chances, tops, done = [], [], 0
         with torch.no_grad():
-            self._compile_if_it_pays(inputs, asked)
-            forced = [b.answer.forced for b in asked]
-            hidden, last = self._read(self.see(inputs, asked[0].canvas.shape[:2]), asked, forced)
-            first = last - np.array([len(ids) for ids in forced])
-            needed = hidden[torch.from_numpy(rows), torch.from_numpy(first[rows] + places)]
-            chances, tops = [], []
-            for start in range(0, len(entries), LOGITS):
-                logits = self.module.lm_head(needed[start : start + LOGITS]).float()
-                own, total = self.evidence(logits, tokens[start : start + LOGITS])
+            for piece in self.logits(inputs, asked):
+                logits = piece.float()
+                own, total = evidence(logits, wanted[done : done + len(logits)].to(logits.device))
                 chances.append((own - total).exp().sum(dim=1))
                 tops.append(logits.argmax(dim=1))
+                done += len(logits)
             scores = torch.cat(chances).double().cpu().numpy()
             top = torch.cat(tops).cpu().numpy()
         return Response(_over_positions(scores, rows, asked), top[places == 0])
 
-    def evidence(self, logits: torch.Tensor, wanted: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The logits (E, m) of wanted tokens (E, m) at positions of answers, and the log of the sum of exp (E, 1).
+    def read(self, logits: torch.Tensor, answer: Answer) -> Evidence:
+        """How the logits (B, positions, tokens) of one answer support it, for methods that use gradients.
 
-        `logits` (E, tokens) are the module's, in fp32; a token -1 is none. Scores and gradients are both made of this.
+        The logit of a word, or the log mean probability of a text; positions are those where any token is wanted.
         """
-        own = logits.gather(1, wanted.clamp(min=0)).masked_fill(wanted < 0, -torch.inf)
-        return own, logits.logsumexp(dim=1, keepdim=True)
+        count = len(logits)
+        wanted = self.ids([ids for ids in answer.wanted if ids]).to(logits.device)
+        forms, total = evidence(logits.float().flatten(0, 1), wanted.repeat(count, 1))
+        own, total = (part.view(count, -1) for part in (forms.logsumexp(dim=1), total))
+        if not answer.mean:
+            return Evidence(own.sum(dim=1), total.sum(dim=1))
+        mean = (own - total).logsumexp(dim=1) - log(answer.scored)
+        return Evidence(mean, torch.zeros_like(mean))
 
-    def differentiable(self, bound: Bound) -> Differentiable:
-        """The image for methods that use gradients: the logit of a word, or the log mean probability of a text."""
-        asked = cast(MllmBound, bound)
-        shape = asked.canvas.shape[:2]
-        places = [place for place, ids in enumerate(asked.answer.wanted) if ids]
-        wanted = self._ids([asked.answer.wanted[place] for place in places])
-
-        def read(inputs: torch.Tensor) -> Evidence:
-            rows = [asked] * len(inputs)
-            hidden, last = self._read(self.see(inputs.to(self.dtype), shape), rows, [asked.answer.forced] * len(inputs))
-            first = int(last[0]) - len(asked.answer.forced)
-            logits = self.module.lm_head(hidden[:, [first + place for place in places]]).float().flatten(0, 1)
-            forms, total = self.evidence(logits, wanted.repeat(len(inputs), 1))
-            own, total = (part.view(len(inputs), -1) for part in (forms.logsumexp(dim=1), total))
-            if not asked.answer.mean:
-                return Evidence(own.sum(dim=1), total.sum(dim=1))
-            mean = (own - total).logsumexp(dim=1) - log(len(places))
-            return Evidence(mean, torch.zeros_like(mean))
-
-        layers = self.layers()
-        tokens = ImageTokens(
-            first=len(asked.before),
-            grid=self.token_grid(shape),
-            norms=[layer.post_attention_layernorm for layer in layers],
-            usual=round(self.cam_depth * len(layers)),
-            place=lambda cells: self.on_canvas(cells, shape),
-        )
-        return Differentiable(bound, self.module, read, self.encode, tokens, at_once=1)
-
-    def _ids(self, wanted: Sequence[tuple[int, ...]]) -> torch.Tensor:
+    def ids(self, wanted: Sequence[tuple[int, ...]]) -> torch.Tensor:
         """The ids of which any will do, by position, (E, m); -1 where there are fewer."""
         most = max(1, *(len(ids) for ids in wanted))
         return torch.tensor([ids + (-1,) * (most - len(ids)) for ids in wanted], device=self.device)
 
-    @abstractmethod
-    def token_grid(self, shape: tuple[int, int]) -> tuple[int, int]:
-        """(rows, columns) of the image tokens of a canvas of this shape."""
-
-    def on_canvas(self, cells: torch.Tensor, shape: tuple[int, int]) -> torch.Tensor:
-        """A map of the image tokens (rows, columns), stretched over the canvas (H, W)."""
-        return stretch(cells, shape)
-
-    def generate(self, inputs: Any, bounds: Sequence[Bound], tokens: int = 8) -> list[str]:
-        """What the model answers, greedily and at most so many tokens long; the image is seen once."""
-        asked = cast(Sequence[MllmBound], bounds)
-        if self._alone(asked):
-            return self.generate(torch.cat([inputs, inputs]), [*bounds, *bounds], tokens)[:1]
-        said: list[tuple[int, ...]] = [() for _ in asked]
-        ends, rows = self._ends(), torch.arange(len(asked))
-        with torch.no_grad():
-            seen = self.see(inputs, asked[0].canvas.shape[:2])
-            for _ in range(tokens):
-                hidden, last = self._read(seen, asked, said)
-                likeliest = self.module.lm_head(hidden[rows, torch.from_numpy(last)]).float().argmax(dim=1).tolist()
-                both = zip(said, likeliest, strict=True)
-                said = [ids if ids and ids[-1] in ends else (*ids, new) for ids, new in both]
-                if all(ids[-1] in ends for ids in said):
-                    break
-        return [self.dialogue.read([token for token in ids if token not in ends]) for ids in said]
-
     def answer(self, image: ImageSource, question: str, *, tokens: int = 32, resize: Resize = "own") -> str:
         """The model's own answer to a question about the whole image."""
-        bound = self._first(self.view(image, resize), self.asked(question))
+        bound = self.pose(self.view(image, resize), self.asked(question))
         return self.generate(bound.inputs[None], [bound], tokens)[0]
 
-    def compile(self) -> None:
-        """Compile the layers; the next forward takes up to half a minute more, and all later ones less."""
-        for layer in self.layers():
-            layer.compile(dynamic=True)
-        self.settings["compiled"] = "yes"
-
-    def uncompile(self) -> None:
-        """Run every layer as it is again."""
-        for layer in self.layers():
-            layer._compiled_call_impl = None
-        self.settings["compiled"] = "no"
-
-    def _alone(self, bounds: Sequence[MllmBound]) -> bool:
-        """Whether to double a batch of one: it would be compiled anew, all larger ones share one compilation."""
-        return len(bounds) == 1 and self.settings["compiled"] == "yes"
-
-    def _compile_if_it_pays(self, inputs: torch.Tensor, bounds: Sequence[MllmBound]) -> None:
-        """Compile when told to, or once the images seen would have paid for it: nobody knows how many follow."""
-        self._seen += len(inputs)
-        pays = self._seen > self.pays and compiles_by_itself(self.device)
-        wanted = pays if self._compile is None else self._compile
-        if not wanted or len(inputs) == 1:
-            return
-        self._compile = False
-        try:
-            self.compile()
-            self._read(self.see(inputs, bounds[0].canvas.shape[:2]), bounds, [b.answer.forced for b in bounds])
-        except Exception as error:  # no compiler on this machine, or one that fails: the layers run as they are
-            if is_out_of_memory(error):
-                raise
-            self.uncompile()
-            warnings.warn(f"{self.name} runs uncompiled, compiling failed: {error}", stacklevel=2)
-
-    def _read(
-        self, seen: torch.Tensor, bounds: Sequence[MllmBound], said: Sequence[tuple[int, ...]]
-    ) -> tuple[torch.Tensor, NDArray[np.int64]]:
-        """Last hidden states (B, L, D) of prompts with their images and what has been said, and where each row ends.
-
-        Shorter texts are filled up at their end, which no earlier position sees.
-        """
-        texts = [bound.after + more for bound, more in zip(bounds, said, strict=True)]
-        lengths = np.array([len(text) for text in texts])
-        longest = int(lengths.max())
-        ids = torch.tensor([text + (0,) * (longest - len(text)) for text in texts]).to(self.device)
-        embed = self.module.get_input_embeddings()
-        before = embed(torch.tensor(bounds[0].before, dtype=torch.int64).to(self.device)).expand(len(seen), -1, -1)
-        embeds = torch.cat([before, seen.to(before.dtype), embed(ids)], dim=1)
-        positions = self.positions(len(bounds[0].before), bounds[0].canvas.shape[:2], embeds.shape[1])
-        output = self.module.model.language_model(inputs_embeds=embeds, position_ids=positions, use_cache=False)
-        return output.last_hidden_state, embeds.shape[1] - longest + lengths - 1
-
-    def _ends(self) -> set[int]:
+    def ends(self) -> set[int]:
         """Tokens that end an answer."""
         ends = self.module.generation_config.eos_token_id
         ends = set(ends if isinstance(ends, list) else [ends])
         return {token for token in (*ends, self.dialogue.tokenizer.eos_token_id) if token is not None}
+
+
+def evidence(logits: torch.Tensor, wanted: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The logits (E, m) of wanted tokens (E, m) at positions of answers, and the log of the sum of exp (E, 1).
+
+    `logits` (E, tokens) are the module's, in fp32; a token -1 is none. Scores and gradients are both made of this.
+    """
+    own = logits.gather(1, wanted.clamp(min=0)).masked_fill(wanted < 0, -torch.inf)
+    return own, logits.logsumexp(dim=1, keepdim=True)
 
 
 def _over_positions(chances: Floats, rows: NDArray[np.int64], bounds: Sequence[MllmBound]) -> Floats:
@@ -302,59 +154,7 @@ def _over_positions(chances: Floats, rows: NDArray[np.int64], bounds: Sequence[M
     return np.where([answer.mean for answer in answers], means, products)
 
 
-def compiles_by_itself(device: torch.device) -> bool:
-    """Whether compiling gains enough on this device to do so unasked."""
-    return device.type == "cuda"
-
-
-def fuse_norms(module: torch.nn.Module) -> None:
-    """Put torch's fused RMSNorm in the place of transformers' own, which makes six passes over memory.
-
-    Only where both agree on the module itself, so a norm that computes something else stays.
-    """
-    for parent in list(module.modules()):
-        for name, norm in list(parent.named_children()):
-            if not type(norm).__name__.endswith("RMSNorm") or not hasattr(norm, "variance_epsilon"):
-                continue
-            weight, epsilon = cast(torch.nn.Parameter, norm.weight), cast(float, norm.variance_epsilon)
-            fused = torch.nn.RMSNorm(len(weight), epsilon, device="meta")
-            fused.weight = weight
-            x = torch.linspace(-3, 5, len(weight), device=weight.device)[None]
-            ours = torch.nn.functional.rms_norm(x, (len(weight),), weight.float(), epsilon)
-            if torch.allclose(ours, norm(x).float(), rtol=1e-5, atol=1e-6):
-                setattr(parent, name, fused)
-
-
-def load_parts(checkpoint: str, kind: Any, dtype: str) -> tuple[Any, Any]:
-    """The module (safetensors only) and the tokenizer of a checkpoint, by hub name or folder."""
-    from transformers import AutoTokenizer
-
-    folder = Path(checkpoint)
-    if folder.is_dir():
-        needed = {
-            "*.safetensors": "weights (*.safetensors)",
-            "tokenizer*.json": "a tokenizer (tokenizer.json)",
-            "*processor_config.json": "an image processor (preprocessor_config.json)",
-        }
-        missing = [what for pattern, what in needed.items() if not any(folder.glob(pattern))]
-        if missing:
-            raise WhymaskError(f"the checkpoint folder {checkpoint} lacks {' and '.join(missing)}.")
-    module = model_from_checkpoint(kind, checkpoint, dtype=dtype_of(dtype), use_safetensors=True)
-    tokenizer = from_checkpoint(AutoTokenizer, checkpoint)
-    if not tokenizer.chat_template:
-        tokenizer.chat_template = _legacy_template(checkpoint)
-    return module, tokenizer
-
-
-def _legacy_template(checkpoint: str) -> str | None:
-    """The chat template of checkpoints that keep it in a JSON file of their processor."""
-    from transformers.utils.hub import cached_file
-
-    file = cached_file(checkpoint, "chat_template.json", _raise_exceptions_for_missing_entries=False)
-    return None if file is None else str(json.loads(Path(file).read_text(encoding="utf-8"))["chat_template"])
-
-
-def _fingerprint(module: torch.nn.Module) -> str:
+def weights_fingerprint(module: torch.nn.Module) -> str:
     """Tells weights apart by a sample of every tensor: billions of sums would take longer than an explanation."""
     digest = hashlib.sha256()
     for name, tensor in module.state_dict().items():

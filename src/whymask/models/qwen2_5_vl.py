@@ -12,8 +12,8 @@ from PIL import Image
 from whymask.errors import WhymaskError, whole
 from whymask.images.imaging import WHOLE, Box, Canvas, Geometry, Resize, resized
 from whymask.models.hf import from_checkpoint
-from whymask.models.mllm import Mllm, load_parts
 from whymask.models.qwen_vision import BatchedTower, agrees, run_block
+from whymask.models.towers import TowerMllm, load_parts
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Patches(Geometry):
         return fitted[0], fitted[1]
 
 
-class Qwen25VL(Mllm):
+class Qwen25VL(TowerMllm):
     """Inputs are rows of patches (patches, channels * frames, pixels), in the order of the image processor."""
 
     cam_depth = 32 / 36
