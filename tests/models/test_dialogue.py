@@ -209,6 +209,10 @@ def test_what_cannot_be_answered_is_one_clear_sentence(words):
     blind = tokenizer(["</s>", "<image>"], "{{ messages[0]['content'][1]['text'] }}")
     with pytest.raises(WhymaskError, match="0 slots for the image: its chat template must place '<image>'"):
         Dialogue(blind, "blind").around("is there a dog ?", slot(words))
-    mute = tokenizer(["</s>", "<image>"], None)
-    with pytest.raises(WhymaskError, match="no chat template"):
-        Dialogue(mute, "mute")
+
+
+def test_without_a_chat_template_the_question_is_the_prompt():
+    plain = Dialogue(tokenizer(["</s>", "<image>"], None), "plain")
+    assert plain.prompt(" is there a dog ? ") == "is there a dog ?"
+    assert len(plain.answer("Yes", QUESTION).wanted) == 1
+    assert plain.read(list(plain.answer("a dog", QUESTION).forced)) == "a"

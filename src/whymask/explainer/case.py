@@ -215,6 +215,7 @@ class Case:
             "fill_fingerprint": hashlib.sha256(self.bound.fill.tobytes()).hexdigest()[:16],
             **self.settings,
             **self.model.settings,
+            **self.bound.settings,
             "batch_size": self.batching.size,
             "versions": {"python": platform.python_version(), **versions()},
         }

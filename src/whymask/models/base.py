@@ -68,6 +68,11 @@ class Bound(View, ABC):
     key: Hashable  # rows of bounds with equal keys may share a batch
     probes: int  # forwards spent on finding the target
 
+    @property
+    def settings(self) -> dict[str, str]:
+        """What a result's provenance says of this image besides the model's settings."""
+        return {}
+
     @abstractmethod
     def index(self, labels: NDArray[np.int32]) -> Any:
         """The region of every element of `inputs` (broadcastable), for a label map (H, W)."""

@@ -46,13 +46,14 @@ class Context(NamedTuple):
 
 
 class Dialogue:
-    """A tokenizer, and how a question becomes a prompt: by the chat template, which a processor may hold instead."""
+    """A tokenizer, and how a question becomes a prompt: by the chat template, which a processor may hold instead.
+
+    Where there is no chat template, the question itself is the prompt.
+    """
 
     def __init__(self, tokenizer: Any, name: str, template: Any = None) -> None:
         self.tokenizer, self.name = tokenizer, name
         self.template = tokenizer if template is None else template
-        if not self.template.chat_template:
-            raise WhymaskError(f"{name} has no chat template: add its chat_template.jinja to the checkpoint.")
 
     def around(self, question: str, image_token: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The tokens of the prompt before and after the image's own, which take the place of one `image_token`."""
@@ -70,7 +71,7 @@ class Dialogue:
         """The prompt as text, up to where the answer begins."""
         if not self._known(self._encode(question.strip())):  # whole words only: the model would be asked something else
             raise self._no_token("question", question.strip())
-        return self._render(question)
+        return self.render(question)
 
     def token(self, index: int) -> Answer:
         """An answer that begins with this very token."""
@@ -86,7 +87,7 @@ class Dialogue:
         before it.
         """
         text, plain, marked = _marked(text.strip())
-        prompt = self._render(question)
+        prompt = self.render(question)
         context = Context(prompt + self._gap(question, prompt), self._tokens(prompt)["input_ids"])
         if marked is None and len(plain.split()) == 1 and (forms := self._forms(plain, context)):
             return Answer(plain, (forms,))
@@ -103,8 +104,10 @@ class Dialogue:
         """Tokens as text."""
         return str(self.tokenizer.decode(ids, skip_special_tokens=False)).strip()
 
-    def _render(self, question: str, answer: str | None = None) -> str:
+    def render(self, question: str, answer: str | None = None) -> str:
         """The prompt as text, up to where the answer begins; or the conversation with an answer."""
+        if not self.template.chat_template:
+            return question.strip() if answer is None else f"{question.strip()} {answer}"
         content = [{"type": "image"}, {"type": "text", "text": question.strip()}]
         messages: list[dict[str, Any]] = [{"role": "user", "content": content}]
         if answer is not None:
@@ -143,7 +146,7 @@ class Dialogue:
     def _gap(self, question: str, prompt: str) -> str:
         """What stands between the prompt and an answer: what the template puts there, else what one would type."""
         try:
-            full = self._render(question, "answer")
+            full = self.render(question, "answer")
         except Exception:  # templates that take no answer fail in ways of their own
             full = ""
         gap, found, _ = full.removeprefix(prompt).partition("answer")

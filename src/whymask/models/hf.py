@@ -39,7 +39,7 @@ def from_checkpoint(kind: Any, checkpoint: str, **options: Any) -> Any:
 
 def model_from_checkpoint(kind: Any, checkpoint: str, **options: Any) -> Any:
     """A checkpoint's model, all of its weights loaded: transformers itself initialises missing ones at random."""
-    with _without_load_report():
+    with quiet():
         model, info = from_checkpoint(
             kind, checkpoint, output_loading_info=True, ignore_mismatched_sizes=True, **options
         )
@@ -62,8 +62,8 @@ def _some(names: list[str]) -> str:
 
 
 @contextmanager
-def _without_load_report() -> Iterator[None]:
-    """Hide transformers' table of missing and unused weights."""
+def quiet() -> Iterator[None]:
+    """Hide what transformers logs below errors, such as its table of missing and unused weights."""
     from transformers.utils import logging
 
     verbosity = logging.get_verbosity()

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from math import log
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
@@ -25,6 +25,10 @@ class MllmBound(Bound):
     """An image, a question about it, and the answer whose probability is explained."""
 
     answer: Answer
+
+    def answered(self, answer: Answer, probes: int) -> Self:
+        """The same with an answer, which took so many forwards to find."""
+        return replace(self, target=answer.target, answer=answer, probes=self.probes + probes)
 
 
 class Mllm(GridModel):
@@ -83,7 +87,7 @@ class Mllm(GridModel):
             assert top is not None
             target, probes = int(top[0]), 1
         answer = self.dialogue.answer(target, question) if isinstance(target, str) else self.dialogue.token(target)
-        return replace(bound, target=answer.target, answer=answer, probes=bound.probes + probes)
+        return bound.answered(answer, probes)
 
     def respond(self, inputs: Any, bounds: Sequence[Bound]) -> Response:
         """Probabilities of the bounds' answers (fp32 softmax), and the likeliest first tokens."""

@@ -109,10 +109,16 @@ CHECKPOINT = _checkpoints("hf:NAME", "image classifier of transformers, by hub n
                           "whymask.models.hf:load", CLASSIFIER, None)  # fmt: skip
 """The family of checkpoints whose type no other family has."""
 
+IMAGE_TEXT = _checkpoints("NAME/OF-MODEL", "any image-text-to-text model of transformers (Qwen/Qwen3-VL-4B-Instruct, "
+                          "OpenGVLab/InternVL3-2B-hf, ...) or a folder: question=",
+                          "whymask.models.image_text:load", MULTIMODAL, None)  # fmt: skip
+"""The family of multimodal checkpoints whose type no other family has."""
+
 FAMILIES: Registry[Family] = Registry("model", "whymask.models")
 for _family in (
     *MODELS.values(),
     CHECKPOINT,
+    IMAGE_TEXT,
     _checkpoints("NAME/OF-CLIP", "CLIP of transformers (openai/clip-vit-large-patch14, ...) or a folder",
                  "whymask.models.clip:load", (*CLASSIFIER, "clip"), "clip"),
     _checkpoints("NAME/OF-QWEN2.5-VL", "multimodal model of transformers (Qwen/Qwen2.5-VL-3B-Instruct, ...) or a "
@@ -175,4 +181,7 @@ def find(name: str) -> tuple[Family, str]:
     transformers = required("transformers", f"{checkpoint} needs transformers: {CHECKPOINT.install}.")
     config = import_module("whymask.models.hf").from_checkpoint(transformers.AutoConfig, checkpoint)
     types = {family.model_type: family for family in FAMILIES.values() if family.model_type}
-    return types.get(config.model_type, CHECKPOINT), checkpoint
+    names = import_module("transformers.models.auto.modeling_auto").MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+    classifies = any(name.endswith("ForImageClassification") for name in config.architectures or ())
+    other = IMAGE_TEXT if config.model_type in names and not classifies else CHECKPOINT
+    return types.get(config.model_type, other), checkpoint

@@ -266,6 +266,8 @@ def load_parts(checkpoint: str, kind: Any, dtype: str) -> tuple[Any, Any]:
     tokenizer = from_checkpoint(AutoTokenizer, checkpoint)
     if not tokenizer.chat_template:
         tokenizer.chat_template = _legacy_template(checkpoint)
+    if not tokenizer.chat_template:
+        raise WhymaskError(f"{checkpoint} has no chat template: add its chat_template.jinja to the checkpoint.")
     return module, tokenizer
 
 

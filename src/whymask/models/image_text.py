@@ -1,0 +1,354 @@
+"""Any image-text-to-text model of transformers, by its own processor and its own forward.
+
+No family is known here. Where the pixels go is learned (`layout.py`), prompts are the chat template's. How answers are
+scored is decided on the first image: by one forward for the whole answer where that equals transformers' own
+generation, else by generation step by step; in batches where these equal their images alone, else one by one.
+"""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Any, Self, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from whymask.errors import WhymaskError, unknown, whole
+from whymask.images.imaging import Canvas, Geometry
+from whymask.models.base import Bound, View, composed
+from whymask.models.batching import is_out_of_memory
+from whymask.models.dialogue import FIRST, Answer, Dialogue
+from whymask.models.differentiable import Differentiable, Evidence, forward_only
+from whymask.models.hf import configuration, model_from_checkpoint, tokenization
+from whymask.models.layout import Layout, learn
+from whymask.models.mllm import Mllm, MllmBound, weights_fingerprint
+from whymask.models.processing import OwnPreprocessing, Processing, load_processor, template_of
+from whymask.models.torch_module import device_of, dtype_of, evaluating
+
+Said = Sequence[tuple[int, ...]]
+"""By row, tokens of an answer that follow its prompt."""
+
+
+@dataclass(frozen=True, eq=False)
+class ImageTextBound(MllmBound):
+    """An image and a question as the model's own processor prepares them.
+
+    With a layout, `inputs` are the elements (E,) that show pixels; without one they are the canvas (H, W, 3) itself.
+    """
+
+    layout: Layout | None
+    prompt: str
+    fixed: dict[str, torch.Tensor]  # what the processor returns besides those elements, for one image
+    alike: tuple[Any, ...]  # of `key`: the canvas and the length of the prompt
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """How masked images are made."""
+        return {"composition": "masked pixels" if self.layout is None else "exact"}
+
+    def index(self, labels: NDArray[np.int32]) -> Any:
+        """The region of every element of the inputs."""
+        regions = torch.from_numpy(labels.astype(np.int64))
+        if self.layout is None:
+            return regions[..., None].to(self.inputs.device)
+        return regions.flatten()[self.layout.pixel].to(self.inputs.device)
+
+    def answered(self, answer: Answer, probes: int) -> Self:
+        """Rows share a batch only where nothing has to be padded: not every family ignores what follows a text."""
+        return replace(super().answered(answer, probes), key=(*self.alike, len(answer.forced)))
+
+
+class ImageText(Mllm):
+    """A model and a processor of transformers, whatever their family.
+
+    A module that this package has loaded is frozen; a borrowed one belongs to the caller and runs as it is.
+    """
+
+    def __init__(
+        self,
+        module: Any,
+        processor: Any,
+        *,
+        name: str,
+        max_side: int | None = None,
+        options: Mapping[str, Any] | None = None,
+        borrowed: bool = False,
+    ) -> None:
+        self.name, self.module, self.borrowed = name, module, borrowed
+        if not borrowed:
+            module.eval().requires_grad_(False)
+        self.device = module.get_input_embeddings().weight.device
+        dialogue = Dialogue(processor.tokenizer, name, template_of(processor))
+        self.processing = Processing(processor, dialogue.render("?"), self.device, dict(options or {}))
+        self.geometry: Geometry = OwnPreprocessing(self.processing, self.layout, max_side)
+        view = "own preprocessing" + ("" if max_side is None else f", longer side first at most {max_side}")
+        super().__init__(dialogue, view=view)
+        self._weights = None if borrowed else weights_fingerprint(module)
+        self._besides = {
+            "geometry": self.geometry.fingerprint,
+            "configuration": configuration(module),
+            "tokens": tokenization(processor.tokenizer),
+            "template": dialogue.template.chat_template,
+            "ends": module.generation_config.eos_token_id,
+        }
+        self._layouts: dict[tuple[int, int], Layout | None] = {}
+        self._keeps = "logits_to_keep" in inspect.signature(module.forward).parameters
+        self._checked = False
+        self._together = True  # rows of a batch may share a forward
+        self._depth = inf  # positions of an answer that one forward scores; the others are generated
+
+    @property
+    def fingerprint(self) -> str:  # type: ignore[override]
+        """Equal only for equal weights (those a borrowed module has now) and preprocessing."""
+        return composed(self._weights or weights_fingerprint(self.module), **self._besides)
+
+    def layout(self, shape: tuple[int, int]) -> Layout | None:
+        """Where the pixels of canvases of this shape go; None where they are masked before they are processed."""
+        if shape not in self._layouts:
+            self._layouts[shape] = learn(self.processing.image, shape)
+        return self._layouts[shape]
+
+    def pose(self, view: View, question: str) -> ImageTextBound:
+        """The image and the prompt, prepared by the model's own processor."""
+        prompt, layout = self.dialogue.prompt(question), self.layout(view.canvas.shape[:2])
+        made = self.processing([view.canvas], [prompt])
+        if layout is None:
+            inputs, fill = (self.processing.pixels(canvas) for canvas in (view.canvas, view.fill))
+        else:
+            elements = [layout.join(made), layout.join(self.processing([view.fill], [prompt]))]
+            inputs, fill = (part.to(self.device, self.module.dtype) for part in elements)
+        alike = (view.canvas.shape, layout is None, made["input_ids"].shape[1])
+        bound = ImageTextBound(
+            **vars(view),
+            target=FIRST.target,
+            inputs=inputs,
+            fill_inputs=fill,
+            key=(*alike, 0),
+            probes=0,
+            answer=FIRST,
+            layout=layout,
+            prompt=prompt,
+            fixed={name: part for name, part in made.items() if layout is None or name not in layout.shapes},
+            alike=alike,
+        )
+        if not self._checked:
+            self._check(bound)
+        return bound
+
+    def logits(self, inputs: Any, bounds: Sequence[MllmBound]) -> Iterator[torch.Tensor]:
+        """By one forward for all rows and positions, as far as that is exact."""
+        asked = cast(Sequence[ImageTextBound], bounds)
+        with self._evaluating():
+            for rows in [slice(None)] if self._together else [slice(i, i + 1) for i in range(len(asked))]:
+                yield self._scored(inputs[rows], asked[rows]).flatten(0, 1)
+
+    def generate(self, inputs: Any, bounds: Sequence[Bound], tokens: int = 8) -> list[str]:
+        """What the model answers, by transformers' own greedy generation."""
+        asked, ends = cast(Sequence[ImageTextBound], bounds), self.ends()
+        said: list[str] = [""] * len(asked)
+        for rows in self._groups(asked):
+            with torch.no_grad(), self._evaluating():
+                batch = self._batch(inputs[rows], [asked[i] for i in rows], [()] * len(rows))
+                made = self.module.generate(
+                    **batch, max_new_tokens=tokens, do_sample=False, num_beams=1, output_logits=True,
+                    return_dict_in_generate=True,
+                )  # fmt: skip
+            for i, ids in zip(rows, made.sequences[:, -len(made.logits) :].tolist(), strict=True):
+                end = next((place for place, token in enumerate(ids) if token in ends), len(ids))
+                said[i] = self.dialogue.read(ids[:end])
+        return said
+
+    def differentiable(self, bound: Bound) -> Differentiable:
+        """The image for methods that use gradients, which pass through the elements that show pixels."""
+        asked = cast(ImageTextBound, bound)
+        layout = asked.layout
+        if layout is None or len(asked.answer.wanted) > self._depth:
+            raise forward_only(self.name)
+        places = [place for place, ids in enumerate(asked.answer.wanted) if ids]
+
+        def read(inputs: torch.Tensor) -> Evidence:
+            rows = [asked] * len(inputs)
+            with self._evaluating():
+                batch = self._batch(inputs, rows, [asked.answer.forced] * len(rows))
+                return self.read(self._forward(batch, len(asked.answer.wanted))[:, places], asked.answer)
+
+        def encode(canvas: Canvas) -> torch.Tensor:
+            made = layout.join(self.processing([canvas], [asked.prompt]))
+            return made.to(self.device, self.module.dtype)
+
+        return Differentiable(bound, self.module, read, encode, at_once=1)
+
+    def _groups(self, bounds: Sequence[ImageTextBound]) -> list[list[int]]:
+        """Rows that can be run together: prompts are padded by no family here."""
+        if not self._together:
+            return [[i] for i in range(len(bounds))]
+        by_length: dict[int, list[int]] = {}
+        for i, bound in enumerate(bounds):
+            by_length.setdefault(bound.fixed["input_ids"].shape[1], []).append(i)
+        return list(by_length.values())
+
+    def _batch(self, inputs: torch.Tensor, bounds: Sequence[ImageTextBound], said: Said) -> dict[str, torch.Tensor]:
+        """What the module is called with for masked inputs (B, ...): prompts, and what was said of the answers."""
+        layout = bounds[0].layout
+        if layout is None:
+            made = dict(self.processing(list(inputs), [bound.prompt for bound in bounds]))
+        else:
+            made = {name: torch.cat([bound.fixed[name] for bound in bounds]) for name in bounds[0].fixed}
+            made |= layout.split(inputs)
+        length, more = made["input_ids"].shape[1], len(said[0])
+        for name, part in made.items():
+            if more and part.ndim > 1 and part.shape[:2] == (len(bounds), length):
+                last = part[:, -1:].expand(-1, more, *part.shape[2:])  # an answer is text, as the end of the prompt is
+                part = torch.cat([part, torch.tensor(said) if name == "input_ids" else last], dim=1)
+            made[name] = part.to(self.device, self.module.dtype if part.is_floating_point() else None)
+        return made
+
+    def _scored(self, inputs: torch.Tensor, bounds: Sequence[ImageTextBound]) -> torch.Tensor:
+        """Logits (B, positions, tokens) of answers that have as many positions."""
+        said = [bound.answer.forced for bound in bounds]
+        count = len(said[0]) + 1
+        if count > self._depth:
+            return self._steps(self._batch(inputs, bounds, [()] * len(said)), said, count)
+        return self._forward(self._batch(inputs, bounds, said), count)
+
+    def _forward(self, batch: dict[str, torch.Tensor], count: int) -> torch.Tensor:
+        """Logits (B, count, tokens) at the last positions, by one forward."""
+        keep = {"logits_to_keep": count} if self._keeps else {}
+        logits: torch.Tensor = self.module(**batch, **keep, use_cache=False).logits
+        return logits[:, -count:]
+
+    def _steps(self, batch: dict[str, torch.Tensor], said: Said, count: int) -> torch.Tensor:
+        """The same by transformers' own generation, which is made to say each row's tokens."""
+        made = self.module.generate(
+            **batch, max_new_tokens=count, min_new_tokens=count, do_sample=False, num_beams=1, output_logits=True,
+            return_dict_in_generate=True, logits_processor=[_Forced(said)],
+        )  # fmt: skip
+        return torch.stack(made.logits, dim=1)
+
+    def _check(self, bound: ImageTextBound) -> None:
+        """Decide, on the first image, how this model is run: compare with transformers' own generation."""
+        both = torch.stack([bound.inputs, bound.fill_inputs])
+        with torch.no_grad(), self._evaluating():
+            alone = [self._batch(both[i : i + 1], [bound], [()]) for i in range(2)]
+            first = _tried(lambda: self._steps(alone[0], [()], 1))
+            if isinstance(first, Exception):
+                raise self._cannot(first)
+            token = (int(first[0, 0].argmax()),)
+            expected = self._steps(alone[0], [token], 2)
+            found = _tried(lambda: self._forward(self._batch(both[:1], [bound], [token]), 2))
+            if not self._agree(found, expected):
+                self._depth = float(self._agree(_tried(lambda: self._forward(alone[0], 1)), first))
+            single = torch.cat([self._scored(both[i : i + 1], [bound]) for i in range(2)])
+            self._together = self._agree(_tried(lambda: self._scored(both, [bound, bound])), single)
+        ways = {0: "step by step", 1: "first token by one forward, others step by step", inf: "one forward"}
+        self.settings["answers"] = ways[self._depth]
+        self.settings["batches"] = "together" if self._together else "one by one"
+        self._checked = True
+
+    def _agree(self, found: torch.Tensor | Exception, expected: torch.Tensor) -> bool:
+        """Whether logits differ by no more than the rounding of the module's precision accounts for."""
+        if isinstance(found, Exception) or found.shape != expected.shape:
+            return False
+        unit = torch.finfo(self.module.dtype).eps
+        largest = max(1.0, float(expected.float().abs().max()))
+        return bool((found.float() - expected.float()).abs().max() <= 3 * unit**0.5 * largest)
+
+    def _cannot(self, reason: Exception) -> WhymaskError:
+        family = self.module.config.model_type
+        said = " ".join(f"{type(reason).__name__}: {reason}".split())[:200]
+        return WhymaskError(
+            f"models of the family {family!r} such as {self.name} cannot be explained by whymask ({said}): "
+            "wrap a function that returns the probability of the answer, see docs/extending.md."
+        )
+
+    def _evaluating(self) -> AbstractContextManager[None]:
+        return evaluating(self.module) if self.borrowed else nullcontext()
+
+
+class _Forced:
+    """A logits processor by which generation says given tokens; afterwards it is free."""
+
+    def __init__(self, said: Said) -> None:
+        self.said, self.step = said, 0
+
+    def __call__(self, _ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        step, self.step = self.step, self.step + 1
+        if step >= len(self.said[0]):
+            return scores
+        forced = torch.full_like(scores, -torch.inf)
+        return forced.scatter_(1, torch.tensor([[row[step]] for row in self.said], device=scores.device), 0.0)
+
+
+def _tried(run: Callable[[], torch.Tensor]) -> torch.Tensor | Exception:
+    """What a family's own code returns, or the exception it raises, but for a lack of memory."""
+    try:
+        return run()
+    except Exception as error:  # of any kind: it decides how the family is run
+        if is_out_of_memory(error):
+            raise
+        return error
+
+
+def load(
+    checkpoint: str,
+    *,
+    device: str = "cpu",
+    dtype: str | None = None,
+    device_map: Any = None,
+    quantization_config: Any = None,
+    attn_implementation: str | None = None,
+    max_side: int | None = 1024,
+    **options: Any,
+) -> ImageText:
+    """Any checkpoint of transformers' AutoModelForImageTextToText; tensors only, no remote code.
+
+    Args:
+        checkpoint: such as "Qwen/Qwen3-VL-4B-Instruct", or a folder.
+        device: where the model runs, unless `device_map` says so.
+        dtype: by default fp32 on a CPU and the checkpoint's own elsewhere ("auto").
+        device_map: how transformers distributes the model ("auto", a dictionary); needs accelerate.
+        quantization_config: of transformers, such as BitsAndBytesConfig(load_in_4bit=True).
+        attn_implementation: of transformers, such as "flash_attention_2".
+        max_side: larger images are reduced to this many pixels on their longer side first; None keeps them as they are.
+        options: of the processor, such as max_pixels, or do_image_splitting=False where images are cut into tiles.
+    """
+    import transformers
+
+    processor = load_processor(checkpoint)
+    check_processor_options(processor, options, checkpoint)
+    precision = dtype or ("fp32" if device == "cpu" and device_map is None else "auto")
+    placed = {"device_map": device_map, "quantization_config": quantization_config}
+    given = {name: value for name, value in placed.items() if value is not None}
+    if attn_implementation is not None:
+        given["attn_implementation"] = attn_implementation
+    module = model_from_checkpoint(
+        transformers.AutoModelForImageTextToText,
+        checkpoint,
+        dtype="auto" if precision == "auto" else dtype_of(precision),
+        use_safetensors=True,
+        **given,
+    )
+    if not any(placed.values()):  # a model that was distributed or quantised stays where it is
+        module.to(device_of(device))
+    cap = None if max_side is None else whole("max_side", max_side, 1)
+    return ImageText(module, processor, name=checkpoint, max_side=cap, options=options)
+
+
+def wrap_pair(module: Any, processor: Any, *, max_side: int | None = 1024, **options: Any) -> ImageText:
+    """A model that is already there, with its processor; it stays the caller's (see `load` for the options)."""
+    name = module.config.name_or_path or type(module).__name__
+    check_processor_options(processor, options, name)
+    return ImageText(module, processor, name=name, max_side=max_side, options=options, borrowed=True)
+
+
+def check_processor_options(processor: Any, options: Mapping[str, Any], name: str) -> None:
+    """Raise an error for an option that neither the loader nor the image processor has."""
+    images = processor.image_processor
+    known = [*getattr(images.valid_kwargs, "__annotations__", ()), *vars(images)]
+    for option in options:
+        if option not in known:
+            own = list(inspect.signature(load).parameters)[1:-1]
+            raise WhymaskError(f"{name}: {unknown('option', option, [*own, *known])}")

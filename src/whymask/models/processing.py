@@ -1,0 +1,202 @@
+"""Processors of transformers: images and prompts to a model's inputs, and how they resize an image."""
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+
+from whymask.images.imaging import WHOLE, Box, Canvas, Geometry, Resize, resized
+from whymask.models.hf import from_checkpoint, quiet
+from whymask.models.layout import Inputs, Layout, alike
+from whymask.utils.digest import digest
+
+
+class Processing:
+    """A processor with the options of its calls, such as max_pixels.
+
+    Args:
+        processor: of transformers, for images and text.
+        prompt: any prompt with an image in it.
+        device: of the model. Processors that run on torchvision work there, others on the CPU.
+        options: of every call.
+    """
+
+    def __init__(self, processor: Any, prompt: str, device: torch.device, options: dict[str, Any]) -> None:
+        self.processor, self.prompt, self.options = processor, prompt, options
+        self.images = processor.image_processor
+        self.chats = bool(template_of(processor).chat_template)
+        on_device = getattr(self.images, "backend", None) == "torchvision"
+        self.device = device if on_device else torch.device("cpu")  # where images are masked and processed
+        self._in_batches: bool | None = None  # not known yet
+
+    def __call__(self, images: Sequence[Any], prompts: Sequence[str]) -> dict[str, torch.Tensor]:
+        """The inputs of prompts with an image each (H, W, 3), one after the other along the first dimension."""
+        if self._in_batches and len(images) > 1:
+            return self._made(images, prompts)
+        alone = [self._made([image], [prompt]) for image, prompt in zip(images, prompts, strict=True)]
+        joined = alone[0] if len(alone) == 1 else {name: torch.cat([one[name] for one in alone]) for name in alone[0]}
+        if self._in_batches is None and len(images) > 1:
+            self._in_batches = self._equals(images, prompts, joined)
+        return joined
+
+    def image(self, image: Any) -> dict[str, torch.Tensor]:
+        """The inputs of an image, whatever is asked about it."""
+        return self([image], [self.prompt])
+
+    def pixels(self, canvas: Canvas) -> torch.Tensor:
+        """A canvas (H, W, 3) where images are masked."""
+        return torch.from_numpy(np.ascontiguousarray(canvas)).to(self.device)
+
+    def resizes(self, image: Image.Image) -> list[Canvas]:
+        """What the image processor resizes an image to on the way, the largest first."""
+        seen: list[Canvas] = []
+        own: Callable[..., Any] | None = getattr(self.images, "resize", None)
+        if own is None:
+            return []
+
+        def resize(*arguments: Any, **options: Any) -> Any:
+            made = own(*arguments, **options)
+            if (canvas := _canvas(made)) is not None:
+                seen.append(canvas)
+            return made
+
+        self.images.resize = resize
+        try:
+            self.image(image)
+        finally:
+            del self.images.resize
+        return sorted(seen, key=lambda canvas: -canvas.shape[0] * canvas.shape[1])
+
+    @property
+    def fingerprint(self) -> str:
+        """Identifies what is done to images."""
+        return digest([self.images.to_json_string(), self.options])
+
+    def _made(self, images: Sequence[Any], prompts: Sequence[str]) -> dict[str, torch.Tensor]:
+        options: dict[str, Any] = dict(self.options)
+        start = self.processor.tokenizer.bos_token
+        if start and prompts[0].startswith(start):  # as transformers does where a chat template begins with it
+            options["add_special_tokens"] = False
+        if self.device.type != "cpu":
+            options["device"] = self.device
+        pictures = [_picture(image) for image in images]
+        nested = [[picture] for picture in pictures] if self.chats else pictures
+        with nullcontext() if self.chats else quiet():  # some advise against prompts without a slot for the image
+            made = self.processor(text=list(prompts), images=nested, return_tensors="pt", **options)
+        return {name: part for name, part in made.items() if isinstance(part, torch.Tensor) and name != "labels"}
+
+    def _equals(self, images: Sequence[Any], prompts: Sequence[str], expected: Inputs) -> bool:
+        """Whether the processor makes the same of these images in one call."""
+        try:
+            made = self._made(images, prompts)
+        except Exception:  # of any kind: some take one image at a time
+            return False
+        return made.keys() == expected.keys() and all(torch.equal(made[name], expected[name]) for name in made)
+
+
+@dataclass(frozen=True)
+class OwnPreprocessing(Geometry):
+    """The image as the model's own processor resizes and crops it, so that processing it again changes no pixel.
+
+    Where no such image is found, as for processors that resize in ways of their own, the image itself is the canvas.
+    """
+
+    processing: Processing
+    layout: Callable[[tuple[int, int]], Layout | None]
+    max_side: int | None  # larger images are reduced to this first
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the image processor and its options."""
+        return f"{self.processing.fingerprint} {self.max_side}"
+
+    def _placed(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
+        if resize == "none":
+            return np.asarray(image), WHOLE
+        if self.max_side is not None and max(image.size) > self.max_side:
+            shrink = self.max_side / max(image.size)
+            size = (max(1, round(image.width * shrink)), max(1, round(image.height * shrink)))
+            image = Image.fromarray(resized(image, size))
+        canvas, box = self._own(image)
+        if resize == "own":
+            return canvas, box
+        return resized(image, (canvas.shape[1], canvas.shape[0])), WHOLE
+
+    def _own(self, image: Image.Image) -> tuple[Canvas, Box]:
+        processing = self.processing
+        made = processing.image(image)
+        found = (canvas for canvas in processing.resizes(image) if alike(made, processing.image(canvas)))
+        canvas = next(found, np.asarray(image))
+        height, width = canvas.shape[:2]
+        if (layout := self.layout((height, width))) is None:
+            return canvas, WHOLE
+        left, top, right, bottom = layout.box(width)
+        cropped = np.ascontiguousarray(canvas[top:bottom, left:right])
+        if cropped.shape == canvas.shape or not alike(made, processing.image(cropped)):
+            return canvas, WHOLE
+        return cropped, (left / width, top / height, right / width, bottom / height)
+
+
+def template_of(processor: Any) -> Any:
+    """What applies the chat template of a processor: itself, or its tokenizer."""
+    return processor if getattr(processor, "chat_template", None) else processor.tokenizer
+
+
+def load_processor(checkpoint: str) -> Any:
+    """The processor of a checkpoint; where only its videos would need torchvision, one without videos."""
+    import transformers
+    from transformers.models.auto import processing_auto
+    from transformers.utils import import_utils
+
+    config = from_checkpoint(transformers.AutoConfig, checkpoint)
+    settings, _ = transformers.ProcessorMixin.get_processor_dict(checkpoint)
+    names: Any = getattr(processing_auto, "PROCESSOR_MAPPING_NAMES", {})
+    kind = getattr(transformers, settings.get("processor_class") or names.get(config.model_type) or "", None)
+    videos = kind is not None and "video_processor" in kind.get_attributes()
+    if not videos or getattr(import_utils, "is_torchvision_available", bool)():
+        return from_checkpoint(transformers.AutoProcessor, checkpoint)
+    return from_checkpoint(_without_videos(kind), checkpoint)
+
+
+def _without_videos(kind: Any) -> Any:
+    """A class of processors that takes no videos and needs nothing for them."""
+    import transformers
+
+    parts: dict[str, Any] = {
+        "image_processor": transformers.AutoImageProcessor,
+        "tokenizer": transformers.AutoTokenizer,
+        "feature_extractor": transformers.AutoFeatureExtractor,
+    }
+
+    def arguments(_: Any, name: str, /, settings: Any = None, **options: Any) -> list[Any]:
+        names = kind.get_attributes()
+        return [parts[part].from_pretrained(name, **options) if part in parts else None for part in names]
+
+    def check(self: Any, name: str, part: Any) -> Any:
+        return None if part is None else kind.check_argument_for_proper_class(self, name, part)
+
+    changed = {"_get_arguments_from_pretrained": classmethod(arguments), "check_argument_for_proper_class": check}
+    return type(kind.__name__, (kind,), changed)
+
+
+def _picture(image: Any) -> Any:
+    """An image as all processors take it; tensors (H, W, 3) on a device stay there."""
+    if isinstance(image, torch.Tensor):
+        return Image.fromarray(image.numpy()) if image.device.type == "cpu" else image.permute(2, 0, 1)
+    return Image.fromarray(image) if isinstance(image, np.ndarray) else image
+
+
+def _canvas(made: Any) -> Canvas | None:
+    """An image of a processor, of whatever kind, as pixels (H, W, 3); None where it is no image of three channels."""
+    values = np.asarray(made.cpu() if isinstance(made, torch.Tensor) else made)
+    values = values[0] if values.ndim == 4 and len(values) == 1 else values
+    if values.ndim != 3:
+        return None
+    values = np.moveaxis(values, 0, -1) if values.shape[0] == 3 else values
+    if values.shape[2] != 3:
+        return None
+    return np.asarray(np.clip(np.rint(values), 0, 255), dtype=np.uint8)
