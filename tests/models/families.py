@@ -1,8 +1,8 @@
 """Tiny random checkpoints of transformers' image-text-to-text families, and what each family's own code computes.
 
 `FAMILIES[model_type].save(folder)` writes a checkpoint folder as a real one is: configuration, weights, tokenizer,
-processor and chat template. `stock(folder, image, question)` is the reference that other code is compared with: the family's own
-processor, then one forward of the family's own model.
+processor and chat template. `stock(folder, image, question)` is the reference that other code is compared with: the
+family's own processor, then one forward of the family's own model.
 """
 
 import json
@@ -204,15 +204,19 @@ def inputs(processor: Any, image: Any, question: str, family: Family) -> dict[st
     return dict(made)
 
 
+def prepared(module: Any, processor: Any, image: Any, question: str) -> dict[str, Any]:
+    """What the family's own model is called with for one image and a question."""
+    made = inputs(processor, image, question, FAMILIES[module.config.model_type])
+    if module.config.is_encoder_decoder and "decoder_input_ids" not in made:
+        made["decoder_input_ids"] = torch.tensor([[start_token(module)]])
+    return made
+
+
 def stock(folder: Path, image: Any, question: str) -> torch.Tensor:
     """(T, vocabulary) log-probabilities after each token of the prompt, or of the decoder's where there is one."""
     module = transformers.AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32).eval()
-    family = FAMILIES[module.config.model_type]
-    made = inputs(load_processor(folder), image, question, family)
-    if module.config.is_encoder_decoder and "decoder_input_ids" not in made:
-        made["decoder_input_ids"] = torch.tensor([[start_token(module)]])
     with torch.inference_mode():
-        logits = module(**made).logits
+        logits = module(**prepared(module, load_processor(folder), image, question)).logits
     return torch.log_softmax(logits[0].float(), dim=-1)
 
 
