@@ -19,7 +19,8 @@ from transformers.models.auto.image_processing_auto import IMAGE_PROCESSOR_MAPPI
 from transformers.models.auto.processing_auto import PROCESSOR_MAPPING_NAMES
 from transformers.models.auto.video_processing_auto import VIDEO_PROCESSOR_MAPPING_NAMES
 
-from models.family_table import DROPPED, SIZES, TABLE
+from models.family_parts import DROPPED, SIZES
+from models.family_table import TABLE
 
 WORDS = "Is there a dog cat sofa on the in image ? Yes No yes no what do you see it . , : red blue two User Assistant"
 
@@ -35,7 +36,8 @@ class Family:
     image: dict[str, Any] = field(default_factory=dict)
     video: dict[str, Any] = field(default_factory=dict)
     chat: str | None = None  # the chat template
-    prompt: str = "{question}"  # where there is no chat template
+    prompt: str | None = "{question}"  # where there is no chat template; None: its processor writes the whole prompt
+    options: dict[str, Any] = field(default_factory=dict)  # what its processor has to be asked for
     bos: bool = False  # whether its tokenizer starts a text with the bos token
 
     def tokenizer(self) -> transformers.PreTrainedTokenizerFast:
@@ -70,8 +72,8 @@ class Family:
         image = {"image_processor_type": backends.get("torchvision") or backends.get("pil"), **self.image}
         video = VIDEO_PROCESSOR_MAPPING_NAMES.get(self.model_type) or {}
         files = {"processor_config.json": own, "preprocessor_config.json": {**own, **image}}
-        if video:
-            files["video_preprocessor_config.json"] = {"video_processor_type": video["torchvision"], **self.video}
+        if video or self.video:
+            files["video_preprocessor_config.json"] = {"video_processor_type": video.get("torchvision"), **self.video}
         for name, content in files.items():
             if content:
                 (folder / name).write_text(json.dumps(content, indent=1))
@@ -147,6 +149,8 @@ def named(config: dict[str, Any], words: Any) -> dict[str, Any]:
             out[key] = merged(
                 shrunk(default, words, {}), named({k: v for k, v in value.items() if k != "model_type"}, words)
             )
+        elif key == "vocabulary_map":
+            out[key] = {token: words.convert_tokens_to_ids(token) for token in value}
         elif isinstance(value, dict):
             out[key] = named(value, words)
         elif isinstance(value, str | list) and key.endswith(("_id", "_index", "_token_ids")):
@@ -171,9 +175,10 @@ def awaken(module: torch.nn.Module) -> None:
 
 def load_processor(folder: Path) -> Any:
     """The family's processor; where only its video processor needs a missing torchvision, without that."""
-    name = PROCESSOR_MAPPING_NAMES.get(transformers.AutoConfig.from_pretrained(folder).model_type)
-    if name is None:
+    described = Path(folder) / "processor_config.json"
+    if not described.exists():
         return transformers.AutoImageProcessor.from_pretrained(folder)
+    name = json.loads(described.read_text())["processor_class"]
     try:
         return transformers.AutoProcessor.from_pretrained(folder)
     except (ImportError, ValueError):
@@ -195,13 +200,12 @@ def inputs(processor: Any, image: Any, question: str, family: Family) -> dict[st
         content = [{"type": "image", "image": image}, {"type": "text", "text": question}]
         made = processor.apply_chat_template(
             [{"role": "user", "content": content}], add_generation_prompt=True, tokenize=True, return_dict=True,
-            return_tensors="pt",
+            return_tensors="pt", processor_kwargs=family.options,
         )  # fmt: skip
-    elif family.processor is None:
-        made = processor(images=image, return_tensors="pt")
     else:
-        made = processor(images=image, text=family.prompt.format(question=question), return_tensors="pt")
-    return dict(made)
+        text = {} if family.prompt is None else {"text": family.prompt.format(question=question)}
+        made = processor(images=image, **text, return_tensors="pt", **family.options)
+    return dict(made.to(torch.float32))
 
 
 def prepared(module: Any, processor: Any, image: Any, question: str) -> dict[str, Any]:
@@ -221,10 +225,13 @@ def stock(folder: Path, image: Any, question: str) -> torch.Tensor:
 
 
 def start_token(module: Any) -> int:
-    for config in (module.generation_config, module.config, module.config.get_text_config(decoder=True)):
-        if getattr(config, "decoder_start_token_id", None) is not None:
-            return int(config.decoder_start_token_id)
-    raise ValueError("the configuration names no decoder_start_token_id")
+    """The token that the decoder's answers start with, as `generate` chooses it."""
+    settings = (module.generation_config, module.config, module.config.get_text_config(decoder=True))
+    for name in ("decoder_start_token_id", "bos_token_id"):
+        for config in settings:
+            if getattr(config, name, None) is not None:
+                return int(getattr(config, name))
+    raise ValueError("the configuration names no token that answers start with")
 
 
 FAMILIES = {model_type: Family(model_type, **row) for model_type, row in TABLE.items()}

@@ -2,80 +2,29 @@
 
 from typing import Any
 
-# Sizes by the names that configurations give them: widths that must agree are all 32.
-SIZES: dict[str, Any] = {
-    **dict.fromkeys(
-        ["hidden_size", "d_model", "embed_dim", "projection_dim", "out_hidden_size", "text_hidden_size", "output_dim",
-         "vision_hidden_size", "encoder_hidden_size", "projector_hidden_size", "word_embed_proj_dim",
-         "image_text_hidden_size", "projection_hidden_size", "patch_embed_hidden_size", "lm_hidden_size"], 32),
-    **dict.fromkeys(
-        ["intermediate_size", "ffn_dim", "encoder_ffn_dim", "decoder_ffn_dim", "d_ff", "mlp_dim",
-         "moe_intermediate_size", "shared_expert_intermediate_size", "dense_intermediate_size"], 48),
-    **dict.fromkeys(
-        ["num_hidden_layers", "depth", "encoder_layers", "decoder_layers", "num_layers", "num_decoder_layers",
-         "n_layers", "layers", "num_attention_heads", "num_heads", "attention_heads", "num_key_value_heads",
-         "encoder_attention_heads", "decoder_attention_heads", "num_experts_per_tok", "moe_topk",
-         "cross_attention_frequency"], 2),
-    **dict.fromkeys(["num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"], 4),
-    **dict.fromkeys(["n_group", "topk_group", "first_k_dense_replace", "n_shared_experts"], 1),
-    **dict.fromkeys(["head_dim", "d_kv"], 16),
-    "image_size": 56, "patch_size": 14, "max_position_embeddings": 1024, "mrope_section": [2, 3, 3],
-    "deepstack_visual_indexes": [0, 1], "fullatt_block_indexes": [1], "global_attn_indexes": [1],
-}  # fmt: skip
-# Follow from the sizes, so the configuration makes them again.
-DROPPED = {
-    "layer_types",
-    "mlp_layer_types",
-    "no_rope_layers",
-    "id2label",
-    "label2id",
-    "num_labels",
-    "query_pre_attn_scalar",
-}
-
-
-def chat(image: str, user: str, assistant: str, end: str = "", start: str = "") -> str:
-    """A chat template: parts in the order they come in, turns opened by role."""
-    return (
-        start + "{% for message in messages %}"
-        f"{{% if message['role'] == 'assistant' %}}{assistant}{{% else %}}{user}{{% endif %}}"
-        "{% if message['content'] is string %}{{ message['content'] }}{% else %}{% for part in message['content'] %}"
-        f"{{% if part['type'] == 'image' %}}{image}{{% else %}}{{{{ part['text'] }}}}{{% endif %}}"
-        f"{{% endfor %}}{{% endif %}}{end}{{% endfor %}}{{% if add_generation_prompt %}}{assistant}{{% endif %}}"
-    )
-
-
-def chatml(image: str) -> str:
-    return chat(image, "<|im_start|>user\n", "<|im_start|>assistant\n", "<|im_end|>\n")
-
-
-LLAVA = chat("<image>\n", "USER: ", " ASSISTANT:")
-SQUARE = {"height": 56, "width": 56}
-CROP = {"size": {"shortest_edge": 56}, "crop_size": SQUARE}
-CHATML = ["<|im_start|>", "<|im_end|>"]
-GRID = {"patch_size": 14, "merge_size": 2, "size": {"shortest_edge": 56 * 56, "longest_edge": 112 * 112}}
-QWEN: dict[str, Any] = {
-    "tokens": {"eos_token": "<|im_end|>", "image_token": "<|image_pad|>", "video_token": "<|video_pad|>",
-               "vision_start_token": "<|vision_start|>", "vision_end_token": "<|vision_end|>", "plain": CHATML},
-    "chat": chatml("<|vision_start|><|image_pad|><|vision_end|>"), "image": GRID, "video": GRID,
-}  # fmt: skip
-IDEFICS3: dict[str, Any] = {
-    "tokens": {"eos_token": "<end_of_utterance>", "image_token": "<image>", "global_image_token": "<global-img>",
-               "fake_image_token": "<fake_token_around_image>",
-               "plain": [f"<row_{i}_col_{j}>" for i in (1, 2) for j in (1, 2)]},
-    "chat": chat("<image>", "User:", "Assistant:", "<end_of_utterance>\n"), "processor": {"image_seq_len": 4},
-    "image": {"size": {"longest_edge": 112}, "max_image_size": {"longest_edge": 56}}, "config": {"scale_factor": 2},
-}  # fmt: skip
-MROPE = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 3, 3]}
-GLM: dict[str, Any] = {
-    "tokens": {"image_token": "<|image|>", "video_token": "<|video|>", "image_start_token": "<|begin_of_image|>",
-               "image_end_token": "<|end_of_image|>", "video_start_token": "<|begin_of_video|>",
-               "video_end_token": "<|end_of_video|>", "plain": ["[gMASK]", "<sop>", "<|user|>", "<|assistant|>"]},
-    "chat": chat("<|begin_of_image|><|image|><|end_of_image|>", "<|user|>\n", "<|assistant|>\n", "", "[gMASK]<sop>"),
-    "image": GRID, "video": GRID,
-    "config": {"text_config": {"rope_parameters": {**MROPE, "partial_rotary_factor": 1.0}},
-               "vision_config": {"image_size": 112}},
-}  # fmt: skip
+from models.family_parts import (
+    ANYRES,
+    CHATML,
+    CODES,
+    CROP,
+    GEMMA,
+    GLM,
+    GRID,
+    IDEFICS3,
+    INTERN,
+    LINEAR,
+    LLAVA,
+    MINICPM,
+    MROPE,
+    OMNI,
+    PINPOINTS,
+    PIXTRAL,
+    QWEN,
+    SQUARE,
+    VQ,
+    chat,
+    chatml,
+)  # fmt: skip
 
 TABLE: dict[str, dict[str, Any]] = {
     "qwen2_5_vl": {**QWEN, "config": {"text_config": {"rope_parameters": MROPE}, "vision_config": {"window_size": 56}}},
@@ -88,34 +37,15 @@ TABLE: dict[str, dict[str, Any]] = {
         "tokens": {"image_token": "<image>"}, "chat": LLAVA, "image": CROP,
         "processor": {"patch_size": 14, "vision_feature_select_strategy": "default", "num_additional_image_tokens": 1},
     },
-    "internvl": {
-        "tokens": {"eos_token": "<|im_end|>", "context_image_token": "<IMG_CONTEXT>", "start_image_token": "<img>",
-                   "end_image_token": "</img>", "video_token": "<video>", "plain": CHATML},
-        "config": {"image_token_id": "<IMG_CONTEXT>", "vision_config": {"image_size": [56, 56], "patch_size": [14, 14]},
-                   "image_seq_length": 4},
-        "chat": chatml("<IMG_CONTEXT>\n"), "processor": {"image_seq_length": 4},
-        "image": {"size": SQUARE, "crop_to_patches": True, "min_patches": 1, "max_patches": 4},
-        "video": {"size": SQUARE},
-    },
-    "gemma3": {
-        "tokens": {"image_token": "<image_soft_token>", "boi_token": "<start_of_image>", "eoi_token": "<end_of_image>",
-                   "plain": ["<start_of_turn>", "<end_of_turn>"]},
-        "config": {"mm_tokens_per_image": 4}, "bos": True,
-        "chat": chat("<start_of_image>", "<start_of_turn>user\n", "<start_of_turn>model\n", "<end_of_turn>\n"),
-        "processor": {"image_seq_length": 4}, "image": {"size": SQUARE},
-    },
+    "internvl": INTERN,
+    "gemma3": GEMMA,
     "paligemma": {
         "tokens": {"image_token": "<image>"}, "prompt": "<image>answer en {question}\n", "bos": True,
         "image": {"size": SQUARE, "image_seq_length": 16},
     },
     "idefics3": IDEFICS3,
     "smolvlm": {**IDEFICS3, "video": IDEFICS3["image"]},
-    "llava_next": {
-        "tokens": {"image_token": "<image>"}, "chat": chat("<image>\n", "[INST] ", " [/INST]"),
-        "image": {**CROP, "image_grid_pinpoints": [[56, 112], [112, 56], [112, 112]]},
-        "config": {"image_grid_pinpoints": [[56, 112], [112, 56], [112, 112]]},
-        "processor": {"patch_size": 14, "vision_feature_select_strategy": "default", "num_additional_image_tokens": 1},
-    },
+    "llava_next": ANYRES,
     "llava_onevision": {
         "tokens": {"eos_token": "<|im_end|>", "image_token": "<image>", "video_token": "<video>", "plain": CHATML},
         "chat": chatml("<image>\n"), "video": {"size": SQUARE},
@@ -123,12 +53,7 @@ TABLE: dict[str, dict[str, Any]] = {
         "config": {"image_grid_pinpoints": [[56, 56], [56, 112], [112, 56], [112, 112]]},
         "processor": {"num_image_tokens": 16, "vision_feature_select_strategy": "full"},
     },
-    "mistral3": {
-        "tokens": {"image_token": "[IMG]", "plain": ["[IMG_BREAK]", "[IMG_END]", "[INST]", "[/INST]"]}, "bos": True,
-        "chat": chat("[IMG]", "[INST]", "[/INST]"), "processor": {"patch_size": 14, "spatial_merge_size": 2},
-        "image": {"size": {"longest_edge": 112}, "patch_size": 28},
-        "config": {"vision_config": {"image_size": 112}},
-    },
+    "mistral3": PIXTRAL,
     "glm4v": GLM,
     "blip-2": {
         "tokens": {"plain": ["<image>"]}, "prompt": "Question: {question} Answer:", "bos": True,
@@ -146,7 +71,313 @@ TABLE: dict[str, dict[str, Any]] = {
         "config": {"vision_config": {"patch_embed_hidden_size": 192}},
     },
     "vision-encoder-decoder": {
-        "processor": None, "image": {"image_processor_type": "ViTImageProcessor", "size": SQUARE},
+        "processor": None, "prompt": None, "image": {"image_processor_type": "ViTImageProcessor", "size": SQUARE},
         "config": {"decoder_start_token_id": "<s>"},
+    },
+    "aria": {
+        "tokens": {"image_token": "<|img|>", "eos_token": "<|im_end|>", "plain": CHATML}, "chat": chatml("<|img|>"),
+        "processor": {"size_conversion": {"980": 4}},
+        "config": {"projector_patch_to_query_dict": {"196": 4}, "max_value_projector_patch_to_query_dict": 4,
+                   "vision_config": {"image_size": 980, "patch_size": 70}},
+    },
+    "aya_vision": {
+        "tokens": {"image_token": "<|IMG_PATCH|>", "plain": ["<image>", "<|START_OF_IMG|>", "<|END_OF_IMG|>",
+                   "<|IMG_LINE_BREAK|>", *(f"TILE_{i}" for i in range(1, 5)), "TILE_GLOBAL"]},
+        "chat": chat("<image>", "<|USER|>", "<|CHATBOT|>", "<|END|>"), "bos": True,
+        "processor": {"patch_size": 14, "img_size": 56, "downsample_factor": 2},
+        "image": {"size": SQUARE, "crop_to_patches": True, "min_patches": 1, "max_patches": 4},
+    },
+    "blip": {"image": {"size": SQUARE}, "bos": True},
+    "chameleon": {
+        "tokens": {"image_token": "<image>", "boi_token": "<racm3:break>", "eoi_token": "<eoss>", "plain": CODES},
+        "prompt": "{question}<image>", "processor": {"image_seq_length": 49}, "bos": True,
+        "image": {"size": {"shortest_edge": 56}, "crop_size": SQUARE},
+        "config": {"vocabulary_map": [*CODES, "<image>"], "vq_config": {**VQ, "num_embeddings": 26, "embed_dim": 8,
+                   "latent_channels": 8, "resolution": 56}, "image_token_id": "<image>"},
+    },
+    "cohere2_vision": {
+        "tokens": {"image_token": "<|IMG_PATCH|>", "boi_token": "<|START_OF_IMG|>", "eoi_token": "<|END_OF_IMG|>",
+                   "img_line_break_token": "<|IMG_LINE_BREAK|>"},
+        "chat": chat("<|IMG_PATCH|>", "<|USER|>", "<|CHATBOT|>", "<|END|>"), "bos": True,
+        "image": {"size": {"height": 64, "width": 64}, "patch_size": 2, "crop_to_patches": True, "max_patches": 4},
+        "config": {"alignment_intermediate_size": 48, "vision_config": {"image_size": 64, "patch_size": 16}},
+    },
+    "cohere_compass": {
+        "tokens": {"image_token": "<|IMAGE_PAD|>", "video_token": "<|VIDEO_PAD|>",
+                   "vision_start_token": "<|VISION_START|>", "vision_end_token": "<|VISION_END|>", "plain": CHATML},
+        "chat": chatml("<|VISION_START|><|IMAGE_PAD|><|VISION_END|>"), "image": GRID, "video": GRID,
+        "config": {"text_config": {"rope_parameters": {"full_attention": MROPE}},
+                   "vision_config": {"num_position_embeddings": 64}},
+    },
+    "cosmos3_edge": {**QWEN, "options": {"return_mm_token_type_ids": True},
+               "config": {"vision_config": {"num_patches": 64}}},
+    "cosmos3_omni": {
+        **QWEN, "processor": {"processor_class": "Qwen3VLProcessor"},
+        "config": {"text_config": {"rope_parameters": MROPE}, "vision_config": {"num_position_embeddings": 64}},
+    },
+    "deepseek_ocr2": {
+        "tokens": {"image_token": "<image>"}, "prompt": "<image>\n{question}", "bos": True,
+        "config": {"vision_config": {"sam_config": {"image_size": 1024, "patch_size": 16, "output_channels": 16,
+                   "downsample_channels": [16, 32]}, "encoder_config": {}},
+                   "text_config": {"mlp_layer_types": ["dense", "sparse"], "num_experts_per_tok": 2}},
+    },
+    "deepseek_vl": {
+        "tokens": {"image_token": "<image_placeholder>"}, "chat": chat("<image_placeholder>", "User: ", "Assistant:",
+                   "\n\n"),
+        "processor": {"num_image_tokens": 16}, "image": {"size": SQUARE, "min_size": 14}, "bos": True,
+    },
+    "deepseek_vl_hybrid": {
+        "tokens": {"image_token": "<image_placeholder>"}, "chat": chat("<image_placeholder>", "User: ", "Assistant:",
+                   "\n\n"),
+        "processor": {"num_image_tokens": 16}, "bos": True,
+        "image": {"size": SQUARE, "min_size": 14, "high_res_size": {"height": 128, "width": 128}},
+        "config": {"high_res_vision_config": {"image_size": 128, "patch_size": 16, "output_channels": 16,
+                   "num_pos_feats": 16}},
+    },
+    "emu3": {
+        "tokens": {"image_token": "<image>", "boi_token": "<|image start|>", "eoi_token": "<|image end|>",
+                   "image_wrapper_token": "<|image token|>", "eof_token": "<|extra_201|>",
+                   "plain": ["<|extra_200|>", *(f"<|visual token {i:06d}|>" for i in range(32))]},
+        "chat": chat("<image>", "USER: ", " ASSISTANT:"),
+        "image": {"min_pixels": 56 * 56, "max_pixels": 64 * 64, "spatial_factor": 8},
+        "config": {"vq_config": {**VQ, "codebook_size": 32}, "image_token_id": "<image>",
+                   "vocabulary_map": ["<|extra_200|>", "<image>", *(f"<|visual token {i:06d}|>" for i in range(32))]},
+    },
+    "ernie4_5_vl_moe": {
+        **GLM, "tokens": {**GLM["tokens"], "image_token": "<|IMAGE_PLACEHOLDER|>",
+                   "image_start_token": "<|IMAGE_START|>",
+                          "image_end_token": "<|IMAGE_END|>"},
+        "chat": chat("Picture 1:<|IMAGE_START|><|IMAGE_PLACEHOLDER|><|IMAGE_END|>", "User: ", "Assistant: ", "\n"),
+        "config": {"text_config": {"moe_intermediate_size": [48, 48], "mlp_layer_types": ["dense", "sparse"],
+                   "rope_parameters": {**MROPE, "mrope_section": [3, 3, 2]}}},
+    },
+    "exaone4_5": {**QWEN, "config": {"vision_config": {"window_size": 56}}},
+    "fuyu": {
+        "tokens": {"image_token": "|SPEAKER|", "plain": ["|NEWLINE|", "<0x04>"]}, "prompt": "{question}\n",
+        "image": {"size": {"height": 112, "width": 112}, "patch_size": SQUARE},
+        "config": {"patch_size": 56, "image_size": 112},
+    },
+    "gemma4": {
+        **GEMMA, "tokens": {**GEMMA["tokens"], "audio_token": "<audio>", "boa_token": "<boa>", "eoa_token": "<eoa>",
+                            "video_token": "<|video|>"},
+        "chat": chat("<image_soft_token>", "<start_of_turn>user\n", "<start_of_turn>model\n", "<end_of_turn>\n"),
+        "image": {"patch_size": 14, "max_soft_tokens": 70}, "processor": {"image_seq_length": 70},
+        "config": {"vision_config": {"model_type": "gemma4_vision"}, "text_config": {
+            "hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": 400, "layer_types": ["sliding_attention",
+            "full_attention"]}},
+    },
+    "git": {"image": {**CROP, "image_processor_type": "CLIPImageProcessor"}, "bos": True},
+    "glm46v": GLM,
+    "glmga": {**GLM, "processor": {"processor_class": "Glm46VProcessor"}},
+    "glm_ocr": {**GLM, "processor": {"processor_class": "Glm46VProcessor"},
+                "image": {**GRID, "image_processor_type": "Glm46VImageProcessor"}},
+    "glm4v_moe": {**GLM, "image": {**GRID, "image_processor_type": "Glm4vImageProcessor"}},
+    "got_ocr2": {
+        "tokens": {"image_token": "<imgpad>", "eos_token": "<|im_end|>", "plain": ["<img>", "</img>", *CHATML]},
+        "image": {"size": {"height": 1024, "width": 1024}}, "prompt": None,
+        "config": {"vision_config": {"image_size": 1024, "patch_size": 16, "output_channels": 16},
+                   "image_seq_length": 256},
+    },
+    "granite4_vision": {
+        **ANYRES, "processor": {**ANYRES["processor"], "downsample_rate": "2/4"},
+        "config": {**PINPOINTS, "downsample_rate": "2/4", "deepstack_layer_map": [[-1, 0]],
+                   "spatial_target_layers": [1],
+                   "vision_config": {"hidden_size": 64}, "qformer_config": {"hidden_size": 64,
+                   "encoder_hidden_size": 64}},
+    },
+    "hunyuan_vl": {
+        "tokens": {"image_token": "<|img|>", "image_start_token": "<|img_start|>", "image_end_token": "<|img_end|>",
+                   "plain": ["<|img_newline|>"]},
+        "chat": chat("<|img_start|><|img|><|img_end|>", "<|User|>", "<|Assistant|>"), "image": GRID,
+        "config": {"im_start_id": "<|img_start|>", "im_end_id": "<|img_end|>", "im_newline_id": "<|img_newline|>",
+                   "text_config": {"head_dim": 16, "rope_parameters": {**MROPE, "mrope_section": [2, 2, 2, 2]}}},
+    },
+    "hyperclovax_vision_v2": {**QWEN, "config": {"vision_config": {"window_size": 56}}},
+    "idefics": {
+        "tokens": {"plain": ["<image>", "<fake_token_around_image>", "<end_of_utterance>"]}, "bos": True,
+        "image": {"image_size": 56}, "processor": {"image_size": 56}, "config": {"alpha_initializer": "ones"},
+    },
+    "idefics2": {
+        "tokens": {"image_token": "<image>", "image_boundary_token": "<fake_token_around_image>",
+                   "eos_token": "<end_of_utterance>"},
+        "chat": chat("<image>", "User:", "Assistant:", "<end_of_utterance>\n"), "processor": {"image_seq_len": 4},
+        "image": {"size": {"longest_edge": 56, "shortest_edge": 42}, "do_image_splitting": False},
+        "config": {"perceiver_config": {"resampler_n_latents": 4, "resampler_depth": 1, "resampler_n_heads": 2,
+                   "num_key_value_heads": 1, "resampler_head_dim": 16}},
+    },
+    "instructblip": {
+        "tokens": {"plain": ["<image>"]}, "bos": True, "processor": {"num_query_tokens": 4}, "image": {"size": SQUARE},
+        "config": {"num_query_tokens": 4, "image_token_index": "<image>"},
+    },
+    "janus": {
+        "tokens": {"image_token": "<image_placeholder>", "boi_token": "<begin_of_image>",
+                   "eoi_token": "<end_of_image>"},
+        "chat": chat("<image_placeholder>\n", "<|User|>: ", "<|Assistant|>:", "\n\n"), "bos": True,
+        "processor": {"num_image_tokens": 16}, "image": {"size": SQUARE, "min_size": 14},
+        "config": {"vision_config": {"num_image_tokens": 16}, "vq_config": {"base_channels": 32, "num_embeddings": 32,
+                   "channel_multiplier": [1, 1], "num_res_blocks": 1, "latent_channels": 32,
+                   "image_token_embed_dim": 32,
+                   "num_patches": 4}},
+    },
+    "kimi_k25": {
+        **QWEN, "tokens": {**QWEN["tokens"], "image_token": "<|media_pad|>"}, "chat": chatml("<|media_pad|>"),
+        "image": {**GRID, "size": {"max_height": 112, "max_width": 112}}, "video": {"patch_size": 14, "merge_size": 2},
+        "config": {"text_config": {"kv_lora_rank": 16, "q_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8,
+                   "head_dim": 8, "qk_head_dim": 16}, "vision_config": {"pos_emb_height": 8, "pos_emb_width": 8}},
+    },
+    "kosmos-2": {
+        "processor": {"processor_class": "Kosmos2Processor", "num_patch_index_tokens": 4}, "image": CROP, "bos": True,
+        "tokens": {"plain": ["</doc>", "<image>", "</image>", "</chunk>", "</line>", "<phrase>", "</phrase>",
+                   "<object>",
+                   "</object>", "</delimiter_of_multi_objects/>", "<grounding>",
+                   *(f"<patch_index_{i:04d}>" for i in range(1024))]},
+        "prompt": "<grounding> {question}", "config": {"latent_query_num": 64},
+    },
+    "lfm2_vl": {
+        "tokens": {"image_token": "<image>", "image_start_token": "<|image_start|>", "image_end_token": "<|image_end|>",
+                   "image_thumbnail_token": "<|img_thumbnail|>", "plain": CHATML}, "chat": chatml("<image>"),
+        "image": {"encoder_patch_size": 14, "tile_size": 56, "min_tiles": 2, "max_tiles": 4, "max_image_tokens": 16,
+                  "min_image_tokens": 4, "max_num_patches": 64},
+        "config": {"text_config": {"layer_types": ["conv", "full_attention"], "full_attn_idxs": [1]},
+                   "vision_config": {"num_patches": 16}},
+    },
+    "lighton_ocr": {**PIXTRAL, "config": {"vision_config": {"image_size": 112}}},
+    "llama4": {
+        "tokens": {"image_token": "<|patch|>", "boi_token": "<|image_start|>", "eoi_token": "<|image_end|>",
+                   "plain": ["<|image|>", "<|tile_x_separator|>", "<|tile_y_separator|>", "<|eot|>"]}, "bos": True,
+        "chat": chat("<|image|>", "<|header_start|>user<|header_end|>\n\n",
+                   "<|header_start|>assistant<|header_end|>\n\n", "<|eot|>"),
+        "processor": {"patch_size": 14}, "image": {"size": SQUARE, "max_patches": 4},
+        "config": {"vision_config": {"vision_output_dim": 32, "projector_input_dim": 32, "projector_output_dim": 32,
+                   "intermediate_size": 128}, "text_config": {"intermediate_size_mlp": 48, "moe_layers": [0, 1]}},
+    },
+    "llava_next_video": ANYRES,
+    "vipllava": {
+        "tokens": {"image_token": "<image>"}, "chat": LLAVA, "image": CROP,
+        "config": {"vision_feature_layers": [-1, -2]},
+        "processor": {"patch_size": 14, "vision_feature_select_strategy": "default", "num_additional_image_tokens": 1},
+    },
+    "video_llava": {
+        "tokens": {"image_token": "<image>", "video_token": "<video>"}, "chat": LLAVA, "image": CROP, "video": CROP,
+        "processor": {"patch_size": 14},
+    },
+    "mistral_large4": {
+        **PIXTRAL,
+        "config": {"vision_config": {"image_size": 112}, "text_config": {"kv_lora_rank": 16, "qk_rope_head_dim": 8,
+                   "qk_nope_head_dim": 8, "head_dim": 8, "index_n_heads": 2, "qk_head_dim": 16}},
+    },
+    "mllama": {
+        "tokens": {"image_token": "<|image|>", "plain": ["<|python_tag|>", "<|eot_id|>"]}, "bos": True,
+        "chat": chat("<|image|>", "<|start_header_id|>user\n\n", "<|start_header_id|>assistant\n\n", "<|eot_id|>"),
+        "image": {"size": SQUARE, "max_image_tiles": 4},
+        "config": {"vision_config": {"num_global_layers": 1, "intermediate_layers_indices": [0, 1],
+                   "vision_output_dim": 96},
+                   "text_config": {"num_hidden_layers": 3, "cross_attention_layers": [1]}},
+    },
+    "molmo2": {
+        **QWEN, "tokens": {**QWEN["tokens"], "image_token": "<|image|>", "image_start_token": "<im_start>",
+                           "image_end_token": "<im_end>", "low_res_image_start_token": "<low_res_im_start>",
+                           "frame_start_token": "<frame_start>", "frame_end_token": "<frame_end>",
+                           "plain": ["<im_patch>", "<im_col>", "<im_low>", *CHATML]}, "chat": chatml("<|image|>"),
+        "image": {"size": SQUARE, "max_crops": 2, "overlap_margins": [1, 1], "patch_size": 14, "pooling_size": [2, 2]},
+        "config": {"image_patch_id": "<im_patch>", "vision_config": {"image_size": [56, 56],
+                   "num_position_embeddings": 16},
+                   "adapter_config": {"vision_feature_layer": [1, 0]}},
+    },
+    "ovis2": {
+        "tokens": {"image_token": "<IMG_ATOM>", "plain": ["<image>", "<IMG_START>", "<IMG_GRID>", "<IMG_COL>",
+                   "<IMG_ROW>",
+                   "<IMG_END>", *CHATML]}, "chat": chatml("<image>\n"), "processor": {"image_seq_length": 16},
+        "image": {"size": SQUARE, "crop_to_patches": True, "max_patches": 4},
+        "config": {"visual_indicator_token_ids": ["<IMG_START>", "<IMG_GRID>", "<IMG_COL>", "<IMG_ROW>", "<IMG_END>"],
+                   "vision_config": {"vocab_size": 64}},
+    },
+    "paddleocr_vl": {
+        **QWEN, "config": {"text_config": {"rope_parameters": MROPE}},
+    },
+    "qianfan_ocr": {**INTERN, "tokens": {**INTERN["tokens"], "plain": ["<image>", *CHATML]},
+               "chat": chatml("<image>\n")},
+    "qwen3_5": {**QWEN, "config": {"text_config": LINEAR, "vision_config": {"num_position_embeddings": 64}}},
+    "qwen3_5_moe": {**QWEN, "config": {"text_config": LINEAR, "vision_config": {"num_position_embeddings": 64}}},
+    "qwen3_vl_moe": {
+        **QWEN, "image": {**GRID, "image_processor_type": "Qwen2VLImageProcessor"},
+        "config": {"text_config": {"rope_parameters": MROPE}, "vision_config": {"num_position_embeddings": 64}},
+    },
+    "qwen4_exp": {**QWEN, "config": {
+        "text_config": {**LINEAR, "hc_lowrank": 8, "ple_embed_dim": 32, "indexer_n_heads": 2, "indexer_kv_heads": 1,
+                        "indexer_head_dim": 16, "indexer_budget": 512, "indexer_compress_ratio": 4},
+        "vision_config": {"num_position_embeddings": 64}}},
+    "shieldgemma2": {**GEMMA, "processor": {"processor_class": "Gemma3Processor", "image_seq_length": 4}},
+    "t5gemma2": {**GEMMA, "config": {"encoder": {"mm_tokens_per_image": 4}}},
+    "video_llama_3": {**QWEN, "chat": chatml("<|image_pad|>\n")},
+    "muse_glimmer": {
+        "tokens": {"image_token": "<|patch|>", "video_token": "<|video|>", "plain": ["<|image_start|>", "<|image_end|>",
+                   "<|vid_frame_separator|>", "<|vid_start|>", "<|vid_end|>", *CHATML]}, "chat": chatml("<|patch|>"),
+        "image": GRID, "video": GRID,
+        "config": {"out_hidden_size": 128, "vision_config": {"pos_emb_height": 8, "pos_emb_width": 8}},
+    },
+    "minimax_m3_vl": {
+        "tokens": {"image_token": "]<]image[>[", "video_token": "]<]video[>[", "plain": ["]<]start of image[>[",
+                   "]<]end of image[>[", *CHATML]}, "chat": chatml("]<]image[>["), "image": GRID, "video": GRID,
+        "config": {"merged_hidden_size": 128, "text_config": {"rotary_dim": 8, "shared_intermediate_size": 48,
+                   "index_n_heads": 2}},
+    },
+    "kosmos-2.5": {
+        "processor": {"processor_class": "Kosmos2_5Processor", "num_image_tokens": 4}, "prompt": "<md>{question}",
+        "tokens": {"image_token": "<img>", "boi_token": "<image>", "eoi_token": "</image>", "plain": ["<md>"]},
+                   "bos": True,
+        "image": {"max_patches": 16, "patch_size": {"height": 8, "width": 8}},
+        "config": {"latent_query_num": 4, "vision_config": {"patch_embed_hidden_size": 192}},
+    },
+    "minicpmv4_6": MINICPM,
+    "minicpmv4_7": MINICPM,
+    "minicpm_ocr": MINICPM,
+    "step3p7": {
+        "tokens": {"image_token": "<im_patch>", "plain": ["<im_start>", "<im_end>", "<patch_start>", "<patch_end>",
+                   "<patch_newline>", *CHATML]}, "chat": chatml("<im_patch>"),
+        "image": {"size": {"height": 112, "width": 112}, "patch_size": 56, "max_image_size": 448},
+        "config": {"vision_config": {"image_size": 112, "mlp_ratio": 2.0},
+                   "text_config": {"share_expert_dim": 48, "num_sliding_attention_heads": 2, "sliding_window": 64}},
+    },
+    "pp_chart2table": {
+        "tokens": {"image_token": "<imgpad>", "eos_token": "<|im_end|>", "plain": ["<img>", "</img>", *CHATML]},
+        "chat": chatml("<img>" + "<imgpad>" * 256 + "</img>\n"),
+        "config": {"vision_config": {"image_size": 1024, "patch_size": 16, "output_channels": 16},
+                   "image_seq_length": 256},
+    },
+    "muse_spark": {
+        "tokens": {"image_token": "<|patch|>", "video_token": "<|video|>", "audio_token": "<|audio|>",
+                   "plain": ["<|image_start|>", "<|image_end|>",
+                   "<|vid_frame_separator|>", "<|vid_start|>", "<|vid_end|>", *CHATML]}, "chat": chatml("<|patch|>"),
+        "image": GRID, "video": GRID,
+        "config": {"out_hidden_size": 128, "vision_config": {"pos_emb_height": 8, "pos_emb_width": 8},
+                   "text_config": {"moe_hidden_size": 32, "mlp_layer_types": ["dense", "sparse"]},
+                   "audio_config": {"num_hidden_layers": 4, "hidden_sizes": [8, 8, 8, 8], "depths": [1, 1, 1, 1]}},
+    },
+    "glm5_next": {**GLM, "config": {"text_config": {
+        "kv_lora_rank": 16, "q_lora_rank": 16, "qk_nope_head_dim": 16, "qk_head_dim": 16, "index_n_heads": 2,
+        "linear_head_dim": 16, "linear_num_heads": 2, "layer_types": ["linear_attention", "full_attention"]},
+        "vision_config": {"image_size": 112, "projection_intermediate_size": 48}}},
+    "unlimited_ocr": {
+        "tokens": {"image_token": "<image>"}, "prompt": "<image>\n{question}", "bos": True,
+        "config": {"vision_config": {"sam_config": {"image_size": 1024, "patch_size": 16, "output_channels": 16,
+                   "downsample_channels": [16, 32]}, "encoder_config": {"image_size": 224}},
+                   "text_config": {"mlp_layer_types": ["dense", "sparse"]}},
+    },
+    "gemma4_unified": {
+        **GEMMA, "tokens": {**GEMMA["tokens"], "audio_token": "<audio>", "boa_token": "<boa>", "eoa_token": "<eoa>",
+                            "video_token": "<|video|>"},
+        "chat": chat("<image_soft_token>", "<start_of_turn>user\n", "<start_of_turn>model\n", "<end_of_turn>\n"),
+        "image": {"patch_size": 14, "max_soft_tokens": 70}, "processor": {"image_seq_length": 70},
+        "config": {"vision_config": {"model_type": "gemma4_unified_vision"}, "text_config": {
+            "layer_types": ["sliding_attention", "full_attention"]}},
+    },
+    "qwen2_5_omni_thinker": OMNI,
+    "qwen3_omni_moe_thinker": {**OMNI, "processor": {"processor_class": "Qwen3OmniMoeProcessor"}},
+    "pp_formulanet": {
+        "prompt": None, "image": {"size": {"height": 256, "width": 256}},
+        "config": {"vision_config": {"image_size": 256, "patch_size": 16, "output_channels": 16,
+                   "decoder_hidden_size": 32,
+                   "post_conv_in_channels": 16, "post_conv_mid_channels": 16, "post_conv_out_channels": 32}},
     },
 }  # fmt: skip
