@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from models.families import FAMILIES, WORDS, load_processor, prepared, stock, tokenizer
 from PIL import Image
 from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+
+from models.families import FAMILIES, WORDS, load_processor, prepared, stock, tokenizer
 
 QUESTION = "Is there a dog in the image?"
 CHECKED = ["qwen3_vl", "llava", "gemma3", "paligemma", "florence2", "vision-encoder-decoder"]
