@@ -22,6 +22,17 @@ from transformers.models.auto.video_processing_auto import VIDEO_PROCESSOR_MAPPI
 from models.family_parts import DROPPED, SIZES
 from models.family_table import TABLE
 
+# Families without a tiny checkpoint here, and why.
+ABSENT = {
+    "diffusion_gemma": "it generates by diffusion of blocks, not token by token",
+    "evolla": "its input is a protein, not an image",
+    "fuyu": "its processor counts on the leading space of a sentencepiece tokenizer",
+    "gemma3n": "its vision tower is a timm model of fixed size",
+    "instructblipvideo": "its input is a video, not an image",
+    "mistral4": "it is a language model without a vision tower",
+    "pi0": "its output is a robot's actions, not text",
+    "udop": "it needs the words and boxes of a text recognition beside the image",
+}
 WORDS = "Is there a dog cat sofa on the in image ? Yes No yes no what do you see it . , : red blue two User Assistant"
 
 

@@ -145,3 +145,22 @@ OMNI: dict[str, Any] = {
     "config": {"text_config": {"rope_parameters": MROPE}, "vision_start_token_id": "<|vision_bos|>",
                "vision_end_token_id": "<|vision_eos|>"},
 }  # fmt: skip
+MUSE: dict[str, Any] = {
+    "tokens": {"image_token": "<|patch|>", "video_token": "<|video|>",
+               "plain": ["<|image_start|>", "<|image_end|>", "<|vid_frame_separator|>", "<|vid_start|>", "<|vid_end|>",
+                         *CHATML]},
+    "chat": chatml("<|patch|>"), "image": GRID, "video": GRID,
+    "config": {"out_hidden_size": 128, "vision_config": {"pos_emb_height": 8, "pos_emb_width": 8}},
+}  # fmt: skip
+GEMMA4: dict[str, Any] = {
+    **GEMMA, "tokens": {**GEMMA["tokens"], "audio_token": "<audio>", "boa_token": "<boa>", "eoa_token": "<eoa>",
+                        "video_token": "<|video|>"},
+    "chat": chat("<image_soft_token>", "<start_of_turn>user\n", "<start_of_turn>model\n", "<end_of_turn>\n"),
+    "image": {"patch_size": 14, "max_soft_tokens": 70}, "processor": {"image_seq_length": 70},
+    "config": {"text_config": {"layer_types": ["sliding_attention", "full_attention"]}},
+}  # fmt: skip
+SAM_OCR: dict[str, Any] = {
+    "tokens": {"image_token": "<image>"}, "prompt": "<image>\n{question}", "bos": True,
+    "config": {"vision_config": {"sam_config": {"image_size": 1024, "patch_size": 16, "output_channels": 16,
+                                                "downsample_channels": [16, 32]}}},
+}  # fmt: skip
