@@ -213,6 +213,8 @@ def test_what_cannot_be_answered_is_one_clear_sentence(words):
 
 def test_without_a_chat_template_the_question_is_the_prompt():
     plain = Dialogue(tokenizer(["</s>", "<image>"], None), "plain")
-    assert plain.prompt(" is there a dog ? ") == "is there a dog ?"
+    assert plain.prompt("is there a dog ?\n") == "is there a dog ?\n"
     assert len(plain.answer("Yes", QUESTION).wanted) == 1
     assert plain.read(list(plain.answer("a dog", QUESTION).forced)) == "a"
+    plain.slot = "<image>"
+    assert plain.prompt("is there a dog ?") == plain.prompt("<image>is there a dog ?") == "<image>is there a dog ?"

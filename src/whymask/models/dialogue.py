@@ -48,8 +48,10 @@ class Context(NamedTuple):
 class Dialogue:
     """A tokenizer, and how a question becomes a prompt: by the chat template, which a processor may hold instead.
 
-    Where there is no chat template, the question itself is the prompt.
+    Where there is no chat template, the question as typed is the prompt, after `slot` where that stands for the image.
     """
+
+    slot = ""
 
     def __init__(self, tokenizer: Any, name: str, template: Any = None) -> None:
         self.tokenizer, self.name = tokenizer, name
@@ -107,7 +109,8 @@ class Dialogue:
     def render(self, question: str, answer: str | None = None) -> str:
         """The prompt as text, up to where the answer begins; or the conversation with an answer."""
         if not self.template.chat_template:
-            return question.strip() if answer is None else f"{question.strip()} {answer}"
+            prompt = question if self.slot in question else self.slot + question
+            return prompt if answer is None else f"{prompt} {answer}"
         content = [{"type": "image"}, {"type": "text", "text": question.strip()}]
         messages: list[dict[str, Any]] = [{"role": "user", "content": content}]
         if answer is not None:

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from whymask.errors import WhymaskError, unknown, whole
-from whymask.images.imaging import Canvas, Geometry
+from whymask.images.imaging import Canvas, Geometry, ImageSource
 from whymask.models.base import Bound, View, composed
 from whymask.models.batching import is_out_of_memory
 from whymask.models.dialogue import FIRST, Answer, Dialogue
@@ -82,7 +82,7 @@ class ImageText(Mllm):
             module.eval().requires_grad_(False)
         self.device = module.get_input_embeddings().weight.device
         dialogue = Dialogue(processor.tokenizer, name, template_of(processor))
-        self.processing = Processing(processor, dialogue.render("?"), self.device, dict(options or {}))
+        self.processing = Processing(processor, dialogue, self.device, dict(options or {}))
         self.geometry: Geometry = OwnPreprocessing(self.processing, self.layout, max_side)
         view = "own preprocessing" + ("" if max_side is None else f", longer side first at most {max_side}")
         super().__init__(dialogue, view=view)
@@ -104,6 +104,17 @@ class ImageText(Mllm):
     def fingerprint(self) -> str:  # type: ignore[override]
         """Equal only for equal weights (those a borrowed module has now) and preprocessing."""
         return composed(self._weights or weights_fingerprint(self.module), **self._besides)
+
+    def bind(self, image: ImageSource, **options: Any) -> Bound:
+        """As every model; what goes wrong in the family's own code is reported in one line."""
+        try:
+            return super().bind(image, **options)
+        except WhymaskError:
+            raise
+        except Exception as error:  # of any kind
+            if is_out_of_memory(error):
+                raise
+            raise self._cannot(error) from error
 
     def layout(self, shape: tuple[int, int]) -> Layout | None:
         """Where the pixels of canvases of this shape go; None where they are masked before they are processed."""

@@ -9,7 +9,9 @@ import numpy as np
 import torch
 from PIL import Image
 
+from whymask.errors import WhymaskError
 from whymask.images.imaging import WHOLE, Box, Canvas, Geometry, Resize, resized
+from whymask.models.dialogue import Dialogue
 from whymask.models.hf import from_checkpoint, quiet
 from whymask.models.layout import Inputs, Layout, alike
 from whymask.utils.digest import digest
@@ -20,18 +22,26 @@ class Processing:
 
     Args:
         processor: of transformers, for images and text.
-        prompt: any prompt with an image in it.
+        dialogue: how it prompts. One without a chat template learns here whether its prompts need a slot for the image.
         device: of the model. Processors that run on torchvision work there, others on the CPU.
         options: of every call.
     """
 
-    def __init__(self, processor: Any, prompt: str, device: torch.device, options: dict[str, Any]) -> None:
-        self.processor, self.prompt, self.options = processor, prompt, options
+    def __init__(self, processor: Any, dialogue: Dialogue, device: torch.device, options: dict[str, Any]) -> None:
+        self.processor, self.options = processor, options
         self.images = processor.image_processor
-        self.chats = bool(template_of(processor).chat_template)
+        self.chats = bool(dialogue.template.chat_template)
         on_device = getattr(self.images, "backend", None) == "torchvision"
         self.device = device if on_device else torch.device("cpu")  # where images are masked and processed
         self._in_batches: bool | None = None  # not known yet
+        self.prompt = dialogue.render("?")  # any prompt with an image
+        slot = getattr(processor, "image_token", None)
+        if not self.chats and isinstance(slot, str):
+            try:
+                self.image(np.zeros((64, 64, 3), np.uint8))
+            except Exception:  # of any kind
+                dialogue.slot = slot
+                self.prompt = dialogue.render("?")
 
     def __call__(self, images: Sequence[Any], prompts: Sequence[str]) -> dict[str, torch.Tensor]:
         """The inputs of prompts with an image each (H, W, 3), one after the other along the first dimension."""
@@ -147,18 +157,19 @@ def template_of(processor: Any) -> Any:
 
 
 def load_processor(checkpoint: str) -> Any:
-    """The processor of a checkpoint; where only its videos would need torchvision, one without videos."""
+    """The processor of a checkpoint; without videos where what they need, such as torchvision, is missing."""
     import transformers
     from transformers.models.auto import processing_auto
-    from transformers.utils import import_utils
 
-    config = from_checkpoint(transformers.AutoConfig, checkpoint)
-    settings, _ = transformers.ProcessorMixin.get_processor_dict(checkpoint)
-    names: Any = getattr(processing_auto, "PROCESSOR_MAPPING_NAMES", {})
-    kind = getattr(transformers, settings.get("processor_class") or names.get(config.model_type) or "", None)
-    videos = kind is not None and "video_processor" in kind.get_attributes()
-    if not videos or getattr(import_utils, "is_torchvision_available", bool)():
+    try:
         return from_checkpoint(transformers.AutoProcessor, checkpoint)
+    except WhymaskError:
+        config = from_checkpoint(transformers.AutoConfig, checkpoint)
+        settings, _ = transformers.ProcessorMixin.get_processor_dict(checkpoint)
+        names: Any = getattr(processing_auto, "PROCESSOR_MAPPING_NAMES", {})
+        kind = getattr(transformers, settings.get("processor_class") or names.get(config.model_type) or "", None)
+        if kind is None or "video_processor" not in kind.get_attributes():
+            raise
     return from_checkpoint(_without_videos(kind), checkpoint)
 
 
@@ -192,6 +203,7 @@ def _picture(image: Any) -> Any:
 
 def _canvas(made: Any) -> Canvas | None:
     """An image of a processor, of whatever kind, as pixels (H, W, 3); None where it is no image of three channels."""
+    made = made[0] if isinstance(made, tuple) else made  # with what the family needs to know of it
     values = np.asarray(made.cpu() if isinstance(made, torch.Tensor) else made)
     values = values[0] if values.ndim == 4 and len(values) == 1 else values
     if values.ndim != 3:
