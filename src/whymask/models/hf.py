@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from logging import ERROR
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -108,6 +109,16 @@ def from_pipeline(
     name = model.config.name_or_path or type(model).__name__
     options = {"device": device, "dtype": dtype, "compile": compile, "borrowed": True}
     return classifier(model, pipeline.image_processor, name, **options)
+
+
+def with_processor(model: Any, processor: Any, **options: Any) -> Any:
+    """A model of transformers that is already there, with its processor: multimodal where that has a tokenizer."""
+    if not hasattr(model, "config") or not hasattr(model, "forward"):
+        raise WhymaskError(f"a processor belongs to a model of transformers, not to {type(model).__name__}.")
+    if hasattr(processor, "tokenizer"):
+        return import_module("whymask.models.image_text").wrap_pair(model, processor, **options)
+    name = model.config.name_or_path or type(model).__name__
+    return classifier(model, processor, name, **{"device": None, "dtype": None, **options}, borrowed=True)
 
 
 def pixel_steps(processor: Any) -> Any:

@@ -14,15 +14,21 @@ from whymask.errors import WhymaskError, unknown
 from whymask.models.base import Model
 
 
-def wrap(model: Any, **options: Any) -> Model:
+def wrap(model: Any, processor: Any = None, **options: Any) -> Model:
     """A model that is already there: a transformers pipeline, a torch module, or a function over images.
 
-    A module takes size, mean, std (on pixel values 0 ... 255), labels, crop, device and dtype; a function from images
-    (B, H, W, 3) to scores (B,) or probabilities (B, classes) takes labels and size. A module or pipeline is not
-    changed: each explanation uses its current weights, on its own device and in its own dtype, in evaluation mode. A
-    device or dtype other than its own means a copy made now.
+    A module of transformers is passed with its processor: a multimodal model that answers questions takes max_side and
+    options of the processor (max_pixels, ...), an image classifier device and dtype. Any other module takes size, mean,
+    std (on pixel values 0 ... 255), labels, crop, device and dtype; a function from images (B, H, W, 3) to scores (B,)
+    or probabilities (B, classes) takes labels and size. A module or pipeline is not changed: each explanation uses its
+    current weights, on its own device and in its own dtype, in evaluation mode. A device or dtype other than its own
+    means a copy made now.
     """
     torch = sys.modules.get("torch")  # if the caller has a module, torch is imported; a function can do without
+    if getattr(model, "task", None) == "image-text-to-text":
+        model, processor = model.model, model.processor
+    if processor is not None:
+        return cast(Model, import_module("whymask.models.hf").with_processor(model, processor, **options))
     if hasattr(model, "task") and hasattr(model, "image_processor"):
         wrapper = import_module("whymask.models.hf").from_pipeline
     elif torch is not None and isinstance(model, torch.nn.Module):

@@ -59,7 +59,7 @@ class Processing:
 
     def pixels(self, canvas: Canvas) -> torch.Tensor:
         """A canvas (H, W, 3) where images are masked."""
-        return torch.from_numpy(np.ascontiguousarray(canvas)).to(self.device)
+        return torch.tensor(canvas, device=self.device)
 
     def resizes(self, image: Image.Image) -> list[Canvas]:
         """What the image processor resizes an image to on the way, the largest first."""
@@ -198,7 +198,7 @@ def _picture(image: Any) -> Any:
     """An image as all processors take it; tensors (H, W, 3) on a device stay there."""
     if isinstance(image, torch.Tensor):
         return Image.fromarray(image.numpy()) if image.device.type == "cpu" else image.permute(2, 0, 1)
-    return Image.fromarray(image) if isinstance(image, np.ndarray) else image
+    return Image.fromarray(np.array(image)) if isinstance(image, np.ndarray) else image
 
 
 def _canvas(made: Any) -> Canvas | None:
