@@ -27,7 +27,7 @@ ABSENT = {
     "diffusion_gemma": "it generates by diffusion of blocks, not token by token",
     "evolla": "its input is a protein, not an image",
     "fuyu": "its processor counts on the leading space of a sentencepiece tokenizer",
-    "gemma3n": "its vision tower is a timm model of fixed size",
+    "gemma3n": "its vision tower, the MobileNet-V5 of timm, has not been tried at a small size",
     "instructblipvideo": "its input is a video, not an image",
     "mistral4": "it is a language model without a vision tower",
     "pi0": "its output is a robot's actions, not text",
