@@ -1,6 +1,7 @@
 """Any image-text-to-text family: scores equal the family's own processor and forward, family by family."""
 
 import json
+from functools import wraps
 
 import numpy as np
 import pytest
@@ -25,8 +26,8 @@ PHOTO = load_image(f"{data_dir}/rocket.jpg").resize((160, 107))
 QUESTION = "Is there a dog on the sofa ?"
 EXACT = [
     "qwen2_5_vl", "qwen2_vl", "qwen3_vl", "qwen3_5", "qwen3_vl_moe", "llava", "vipllava", "gemma3", "paligemma",
-    "glm4v", "glm46v", "idefics", "idefics2", "instructblip", "blip-2", "git", "janus", "kosmos-2", "lighton_ocr", "mllama",
-    "paddleocr_vl", "deepseek_vl", "video_llama_3", "florence2", "t5gemma2", "cohere_compass",
+    "glm4v", "glm46v", "idefics", "idefics2", "instructblip", "blip-2", "git", "janus", "kosmos-2", "lighton_ocr",
+    "mllama", "paddleocr_vl", "deepseek_vl", "video_llama_3", "florence2", "t5gemma2", "cohere_compass",
 ]  # fmt: skip
 PIXELS = ["internvl", "llava_next", "llava_onevision", "aya_vision", "idefics3", "ovis2", "emu3", "deepseek_vl_hybrid"]
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # PaliGemma's processor
@@ -60,9 +61,9 @@ def stock(folder, images, forced=()):
     for image in images:
         inputs = prepared(module, processor, Image.fromarray(image), QUESTION)
         name = "decoder_input_ids" if module.config.is_encoder_decoder else "input_ids"
-        more = torch.tensor([forced], dtype=torch.int64)
+        more, length = torch.tensor([forced], dtype=torch.int64), inputs[name].shape
         for key, part in inputs.items():
-            if forced and part.shape[:2] == inputs[name].shape and (key == name or name == "input_ids"):
+            if forced and part.shape[:2] == length and (key == name or name == "input_ids"):
                 last = part[:, -1:].repeat(1, len(forced), *[1] * (part.ndim - 2))
                 inputs[key] = torch.cat([part, more if key == name else last], dim=1)
         with torch.inference_mode():
@@ -163,6 +164,7 @@ def test_rows_that_disturb_each_other_run_one_by_one(checkpoint, rows, monkeypat
     model = load(str(folder))
     forward = model.module.forward
 
+    @wraps(forward)
     def leaking(*arguments, **options):
         output = forward(*arguments, **options)
         output.logits = output.logits + output.logits.std(dim=0, correction=0)

@@ -28,8 +28,8 @@ class Processing:
     """
 
     def __init__(self, processor: Any, dialogue: Dialogue, device: torch.device, options: dict[str, Any]) -> None:
-        self.processor, self.options = processor, options
-        self.images = processor.image_processor
+        self.processor, self.images = processor, processor.image_processor
+        self.options = _in_size(options, getattr(self.images, "size", None))
         self.chats = bool(dialogue.template.chat_template)
         on_device = getattr(self.images, "backend", None) == "torchvision"
         self.device = device if on_device else torch.device("cpu")  # where images are masked and processed
@@ -139,16 +139,29 @@ class OwnPreprocessing(Geometry):
     def _own(self, image: Image.Image) -> tuple[Canvas, Box]:
         processing = self.processing
         made = processing.image(image)
-        found = (canvas for canvas in processing.resizes(image) if alike(made, processing.image(canvas)))
-        canvas = next(found, np.asarray(image))
+        found = [canvas for canvas in processing.resizes(image) if alike(made, processing.image(canvas))]
+        for canvas in found or [np.asarray(image)]:
+            if (layout := self.layout(canvas.shape[:2])) is not None:
+                break
+        else:
+            return found[0] if found else np.asarray(image), WHOLE  # the largest, in which no detail is lost
         height, width = canvas.shape[:2]
-        if (layout := self.layout((height, width))) is None:
-            return canvas, WHOLE
         left, top, right, bottom = layout.box(width)
         cropped = np.ascontiguousarray(canvas[top:bottom, left:right])
         if cropped.shape == canvas.shape or not alike(made, processing.image(cropped)):
             return canvas, WHOLE
         return cropped, (left / width, top / height, right / width, bottom / height)
+
+
+def _in_size(options: dict[str, Any], size: Any) -> dict[str, Any]:
+    """min_pixels and max_pixels as the `size` that processors with these limits are called with."""
+    pixels = {name: options[name] for name in ("min_pixels", "max_pixels") if name in options}
+    if not pixels or size is None:
+        return options
+    most = pixels.get("max_pixels", size["longest_edge"])
+    least = min(most, pixels.get("min_pixels", size["shortest_edge"]))
+    others = {name: value for name, value in options.items() if name not in pixels}
+    return {**others, "size": {"shortest_edge": least, "longest_edge": most}}
 
 
 def template_of(processor: Any) -> Any:
