@@ -284,8 +284,8 @@ def test_options_of_loader_and_processor(checkpoint):
         for name, options in {"all": {"max_side": None}, "few": {"max_pixels": 56 * 56, "min_pixels": 28 * 28}}.items()
     }
     assert sizes["few"] <= 3 * 56 * 56 < sizes["all"]
-    tiles, _ = checkpoint("idefics3")
-    whole = load(str(tiles), do_image_splitting=False).bind(PHOTO, target="Yes", question=QUESTION)
+    tiles, _ = checkpoint("internvl")
+    whole = load(str(tiles), crop_to_patches=False).bind(PHOTO, target="Yes", question=QUESTION)
     assert whole.settings["composition"] == "exact"  # tiles come with a thumbnail, one image does not
     for wrong in ({"max_pixel": 3}, {"devise": "cpu"}):
         with pytest.raises(WhymaskError, match=r"unknown option .* did you mean"):

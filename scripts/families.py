@@ -1,0 +1,166 @@
+"""Try every image-text-to-text family of transformers as a tiny random checkpoint (tests/models/families.py).
+
+python scripts/families.py try LABEL [TYPE ...]    writes results/families/LABEL.json
+python scripts/families.py page                    writes docs/families.md from those files
+
+A family works when the scores of eight masked images equal those of its own processor and forward (or generation, where
+its forward is not what it generates with) within 1e-5 in fp32, in one batch and one by one.
+"""
+
+import json
+import sys
+import warnings
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
+import transformers  # noqa: E402
+from PIL import Image  # noqa: E402
+from transformers.models.auto import modeling_auto  # noqa: E402
+
+from whymask.explainer.case import Case  # noqa: E402
+from whymask.models.image_text import ImageText, load  # noqa: E402
+
+from models.families import ABSENT, FAMILIES, load_processor, prepared  # noqa: E402
+
+RECORDS, PAGE = ROOT / "results" / "families", ROOT / "docs" / "families.md"
+QUESTION = "Is there a dog on the sofa ?"
+TOLERANCE = 1e-5
+
+
+def attempt(model_type: str) -> dict[str, Any]:
+    """How a family is run, or why it is not."""
+    family = FAMILIES[model_type]
+    question = QUESTION if family.chat else (family.prompt or "{question}").format(question=QUESTION)
+    tiles = np.random.default_rng(0).integers(0, 256, (8, 12, 3), dtype=np.uint8)
+    photo = Image.fromarray(tiles.repeat(14, 0).repeat(14, 1))
+    try:
+        with TemporaryDirectory() as folder:
+            family.save(Path(folder))
+            model = load(folder)
+            case = Case.of(photo, model, target="Yes", question=question, regions="grid:4x4", fill="mean")
+            rows = np.concatenate([np.random.default_rng(1).random((7, 16)) < 0.5, np.ones((1, 16), bool)])
+            together = model.respond(case.inputs(rows), [case.bound] * 8).score
+            alone = [model.respond(case.inputs(rows[i : i + 1]), [case.bound]).score[0] for i in range(8)]
+            difference = float(np.abs(together - own(Path(folder), model, case, rows)).max())
+            batches = float(np.abs(together - alone).max())
+    except Exception as error:  # of any kind: it is the reason
+        return {"works": False, "reason": brief(str(error))}
+    how = {"composition": case.bound.settings["composition"], **model.settings}
+    found = {name: how[name] for name in ("composition", "answers", "batches")}
+    found |= {"difference": difference, "between_batches": batches, "spread": float(np.ptp(together))}
+    if max(difference, batches) > TOLERANCE:
+        return {"works": False, "reason": f"scores differ by {max(difference, batches):.0e}", **found}
+    return {"works": True, **found}
+
+
+def own(folder: Path, model: ImageText, case: Case, rows: Any) -> Any:
+    """The scores by the family's own code, one image at a time."""
+    module = transformers.AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32).eval()
+    processor, scores = load_processor(folder), []
+    (forms,) = case.bound.answer.wanted
+    for row in rows:
+        image = np.where(row[case.partition.labels][..., None], case.bound.canvas, case.bound.fill)
+        inputs = prepared(module, processor, Image.fromarray(image), QUESTION)
+        with torch.inference_mode():
+            if model.settings["answers"] == "step by step":
+                inputs = {name: part for name, part in inputs.items() if name not in ("labels", "decoder_input_ids")}
+                made = module.generate(
+                    **inputs, max_new_tokens=1, do_sample=False, num_beams=1, output_logits=True,
+                    return_dict_in_generate=True,
+                )  # fmt: skip
+                logits = made.logits[0][0]
+            else:
+                logits = module(**inputs).logits[0, -1]
+        scores.append(float(logits.float().softmax(dim=-1)[list(forms)].sum()))
+    return np.array(scores)
+
+
+def brief(reason: str) -> str:
+    """An error without the folder it names, on one line."""
+    line = " ".join(reason.split()).replace("|", "/")
+    inner = line.partition("cannot be explained by whymask (")[2].partition("): wrap")[0] or line
+    words = [word for word in inner.split() if "/tmp" not in word]
+    return " ".join(words)[:160]
+
+
+def environment() -> dict[str, str]:
+    """The versions that matter."""
+    found = {}
+    for name in ("transformers", "torch", "torchvision"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def page() -> str:
+    """The table of all records."""
+    runs = [json.loads(file.read_text()) for file in sorted(RECORDS.glob("*.json"))]
+    names = sorted({name for run in runs for name in run["families"]} | set(ABSENT))
+    lines = [
+        "# Multimodal families",
+        "",
+        "Every model type of transformers' `AutoModelForImageTextToText`, tried as a tiny random checkpoint.",
+        "A family works when P(answer) of eight masked images equals what its own processor and forward compute",
+        f"within {TOLERANCE:g} in fp32, in one batch and one by one. *Exact* means that masked inputs are composed, bit",
+        "by bit equal to processing the masked image; *pixels* that every masked image is processed (tiles with a",
+        "thumbnail, processors that resize in ways of their own). Prompts and weights are made up, so this says nothing about a",
+        "model's answers. `python scripts/families.py` repeats it.",
+        "",
+    ]
+    for run in runs:
+        works = sum(found["works"] for found in run["families"].values())
+        about = ", ".join(f"{name} {number}" for name, number in run["environment"].items())
+        lines += [f"- {run['label']}: {works} of {len(run['families'])} work ({about})."]
+    lines += ["", "| family | " + " | ".join(run["label"] for run in runs) + " |", "|---" * (len(runs) + 1) + "|"]
+    for name in names:
+        cells = (
+            [cell(run["families"].get(name)) for run in runs] if name not in ABSENT else [f"not tried: {ABSENT[name]}"]
+        )
+        lines.append("| " + " | ".join([f"`{name}`", *cells, *[""] * (len(runs) - len(cells))]) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def cell(found: dict[str, Any] | None) -> str:
+    """What the table says of a family."""
+    if found is None:
+        return ""
+    if not found["works"]:
+        return f"no: {found['reason']}"
+    parts = ["exact" if found["composition"] == "exact" else "pixels"]
+    parts += [found["answers"]] if found["answers"] != "one forward" else []
+    parts += ["one image a forward"] if found["batches"] == "one by one" else []
+    return "; ".join(parts)
+
+
+def main() -> None:
+    """The command."""
+    warnings.simplefilter("ignore")
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    if sys.argv[1:2] == ["page"]:
+        PAGE.write_text(page())
+        return
+    _, _, label, *chosen = sys.argv
+    known = modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+    file, found = RECORDS / f"{label.replace(' ', '-')}.json", {}
+    if chosen and file.exists():
+        found = json.loads(file.read_text())["families"]
+    for name in chosen or [name for name in sorted(FAMILIES) if name in known]:
+        found[name] = attempt(name)
+        print(name, cell(found[name]), flush=True)
+    RECORDS.mkdir(parents=True, exist_ok=True)
+    content = {"label": label, "environment": environment(), "families": dict(sorted(found.items()))}
+    file.write_text(json.dumps(content, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
