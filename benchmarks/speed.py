@@ -17,7 +17,8 @@ from PIL import Image
 from skimage.data import data_dir
 
 import whymask
-from whymask.explainer.case import Case, Responder
+from whymask.explainer.case import Case
+from whymask.explainer.responder import Responder
 from whymask.images.imaging import CentreCrop
 from whymask.methods import Recipe
 from whymask.models.clip import ClipZeroShot

@@ -108,9 +108,9 @@ def test_another_schema_is_refused(tmp_path):
     path = explain().save(tmp_path / "x")
     with np.load(path) as stored:
         arrays = dict(stored)
-    header = json.loads(str(arrays.pop("header"))) | {"schema": 3}
+    header = json.loads(str(arrays.pop("header"))) | {"schema": 4}
     np.savez(path, header=np.array(json.dumps(header)), **arrays)
-    with pytest.raises(WhymaskError, match="schema 3"):
+    with pytest.raises(WhymaskError, match="schema 4"):
         Explanation.load(path)
     np.savez(path, header=np.array("{}"), **arrays)
     with pytest.raises(WhymaskError, match="is not a saved explanation"):

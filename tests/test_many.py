@@ -90,14 +90,15 @@ def test_one_progress_bar(capsys):
 
 @pytest.mark.skipif(not MODELS["efficientnet-lite0"].installed, reason="the weights are not installed: whymask[lite]")
 def test_batch_size_and_company_move_scores_by_less_than_1e_6():
-    from whymask.explainer.case import Case, Responder, batching
+    from whymask.explainer.case import Case, batching
+    from whymask.explainer.responder import Responder
     from whymask.search.driver import in_batches
 
     model = whymask.load("efficientnet-lite0")
     names = ("camera.png", "coffee.png", "rocket.jpg", "astronaut.png", "chelsea.png", "motorcycle_left.png")
     cases = [Case.of(f"{data_dir}/{name}", model) for name in names]
     rng = np.random.default_rng(0)
-    pieces = [(case, rng.random((6, case.partition.n)) < 0.4) for case in cases]
+    pieces = [(case.fills[0], rng.random((6, case.partition.n)) < 0.4) for case in cases]
     alone = [in_batches([piece], Responder(), 1)[0] for piece in pieces]
     for size in (7, 64):
         together = in_batches(pieces, Responder(), size)

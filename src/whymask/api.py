@@ -9,7 +9,7 @@ from whymask.data.sources import SOURCES
 from whymask.errors import WhymaskError
 from whymask.explainer.explainer import MODEL, Explainer, Report, SettingsDict, accepts_settings
 from whymask.images.imaging import ImageSource
-from whymask.images.masking import Fill
+from whymask.images.masking import Fills
 from whymask.methods import STAGES
 from whymask.metrics.curves import Curves
 from whymask.models.base import Model
@@ -100,7 +100,7 @@ def repair(
 
 
 def replay(
-    ordering: Ordering, model: Model | str, *, fill: Fill | None = None, batch_size: int | None = None
+    ordering: Ordering, model: Model | str, *, fill: Fills | None = None, batch_size: int | None = None
 ) -> Curves:
     """Insert and delete the regions of an ordering one by one and record the score.
 

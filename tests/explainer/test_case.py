@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from whymask.explainer.case import Case, Responder, batching
+from whymask.explainer.case import Case, batching
 from whymask.explainer.explainer import Explainer
+from whymask.explainer.responder import Responder
 from whymask.methods import Recipe
 from whymask.search import drive
 

@@ -6,7 +6,8 @@ import torch
 
 import whymask
 from whymask import WhymaskError
-from whymask.explainer.case import Case, batching, halves
+from whymask.explainer.case import Case, batching
+from whymask.explainer.responder import halves
 from whymask.methods import Recipe
 from whymask.models.batching import Batching, is_out_of_memory
 from whymask.models.function import FunctionModel

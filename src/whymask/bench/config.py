@@ -14,8 +14,10 @@ from whymask.data.sources import SOURCES, Place, Source
 from whymask.errors import WhymaskError
 from whymask.explainer.explainer import Settings
 from whymask.images.imaging import Resize
+from whymask.images.masking import fills_of
 from whymask.methods import Recipe
 from whymask.search.limits import Count, NonNegative
+from whymask.search.objective import OverFills
 from whymask.utils.redact import public, secrets_in
 
 EMPHASES = {"ins": "insertion_auc", "high": "high", "repair": "repaired", "score": "score"}
@@ -85,7 +87,8 @@ class Config:
     sources: Mapping[str, Source]  # by name
     seeds: tuple[NonNegative, ...] = (0,)  # of methods that name none
     regions: str = "slico:64"
-    fill: str = "black"
+    fill: str = "black"  # also several, "black,blur", or "several"
+    over_fills: OverFills = "mean"
     fills: tuple[str, ...] = ()  # what was found is scored on these too
     resize: Resize = "own"
     budget: NonNegative | None = None
@@ -96,7 +99,9 @@ class Config:
     @property
     def case(self) -> dict[str, Any]:
         """How images are bound and divided."""
-        return {"regions": self.regions, "fill": self.fill, "resize": self.resize, "batch_size": self.batch_size}
+        several = {"over_fills": self.over_fills} if len(fills_of(self.fill)) > 1 else {}
+        names = ("regions", "fill", "resize", "batch_size")
+        return {name: getattr(self, name) for name in names} | several
 
     @property
     def place(self) -> Place:

@@ -13,7 +13,7 @@ from whymask.bench.table import Line
 from whymask.data.manifest import Sample, manifest_of, read_manifest
 from whymask.errors import WhymaskError
 from whymask.images.imaging import WHOLE, load_image, viewable
-from whymask.images.masking import fill_canvas
+from whymask.images.masking import fill_canvas, fills_of
 from whymask.metrics.curves import Curves
 from whymask.models.base import Target
 from whymask.results.base import ExplainedImage
@@ -103,7 +103,7 @@ def evidence(runs: Sequence[Path], line: Line, sample: Sample) -> Evidence:
     image = ExplainedImage(
         photo=viewable(whole.crop((left, top, max(right, left + 1), max(bottom, top + 1)))),
         canvas=canvas,
-        fill=fill_canvas(line.row.settings.get("fill", "black"), canvas),
+        fill=fill_canvas(fills_of(line.row.settings.get("fill", "black"))[0], canvas),
         box=WHOLE,
         partition=parts,
         target=Target.named(record.get("label", "")),

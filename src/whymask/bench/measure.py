@@ -10,8 +10,9 @@ from whymask.arrays import Bools
 from whymask.bench.kept import Layout
 from whymask.data.objects import overlap
 from whymask.explainer.answers import mistake, yes_or_no
-from whymask.explainer.case import Case, Responder, prefixes
+from whymask.explainer.case import Case, prefixes
 from whymask.explainer.repairing import outcome, replies
+from whymask.explainer.responder import Responder
 from whymask.explainer.together import search_together
 from whymask.methods import Recipe
 from whymask.models.memory import PeakMemory
@@ -76,7 +77,7 @@ def measure(subjects: Sequence[Subject], wanted: Measurement) -> Iterator[tuple[
 def _searched(subjects: Sequence[Subject], wanted: Measurement) -> Iterator[tuple[int, dict[str, Any]]]:
     cases = [subject.again(target=None) if wanted.given else subject.case for subject in subjects]
     for case in (*cases, *(subject.case for subject in subjects)):  # every method pays for its own forwards
-        case.responses.clear()
+        case.forget()
     memory = PeakMemory(cases[0].model, thorough=True)
     searches = search_together(cases, wanted.recipe, wanted.seed, cases[0].batching, budget=wanted.budget)
     for number, found, seconds in searches:

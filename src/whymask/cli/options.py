@@ -38,7 +38,11 @@ class Options:
         list[str] | None, typer.Option(help="NAME=VALUE for the method, such as tries=400; may be repeated.")
     ] = None
     regions: Annotated[str, typer.Option(help="slico:N, grid:N, grid:RxC or a label-map file.")] = "slico:64"
-    fill: Annotated[str, typer.Option(help="black, mean, blur, dark_defocus, a colour or an image file.")] = "black"
+    fill: Annotated[
+        str,
+        typer.Option(help="black, mean, blur, dark_defocus, noise, a colour, an image file, A,B,... or several."),
+    ] = "black"
+    over_fills: Annotated[str, typer.Option(help="With several fills: mean or min of the scores on them.")] = "mean"
     resize: Annotated[str, typer.Option(help="own (the model's preprocessing) or squash.")] = "own"
     seed: Annotated[int, typer.Option(help="Seed of every random choice.")] = 0
     budget: Annotated[int | None, typer.Option(help="Maximum number of forwards of a search.")] = None

@@ -5,31 +5,40 @@ from __future__ import annotations
 import hashlib
 import platform
 import time
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import NDArray
 
 from whymask.arrays import Bools, Floats, Rows
 from whymask.errors import whole
+from whymask.explainer.responder import Filled, Responder
 from whymask.images.imaging import ImageSource, Resize, viewable
-from whymask.images.masking import Fill, blend, compose, fill_name, stack
+from whymask.images.masking import Fill, Fills, fills_name, fills_of
 from whymask.images.partition import Partition, Regions, partition
 from whymask.methods import Recipe
 from whymask.metrics.curves import Curves
-from whymask.models.base import Bound, Model, Response, named
-from whymask.models.batching import Batching, is_out_of_memory, single, too_large
+from whymask.models.base import Bound, Model, named
+from whymask.models.batching import Batching, single
 from whymask.models.memory import PeakMemory
 from whymask.results.base import ExplainedImage
 from whymask.results.mask import EvidenceMask
 from whymask.results.ordering import Ordering
-from whymask.search.driver import Piece, Progress, Search, SearchResult, drive, in_batches
-from whymask.search.objective import SUFF_NECC, SUFFICIENCY, Ledger, Objective, Oracle, Responses, pack
+from whymask.search.driver import Progress, Search, SearchResult, drive, in_batches
+from whymask.search.objective import (
+    SUFF_NECC,
+    SUFFICIENCY,
+    Ledger,
+    Objective,
+    Oracle,
+    OverFills,
+    Query,
+    Responses,
+)
 from whymask.search.protocol import Problem
 from whymask.version import __version__
 
@@ -43,7 +52,8 @@ Listener: TypeAlias = Callable[[Progress], None] | None  # called after each bat
 class Case:
     """A bound image with its partition, and every response known so far.
 
-    Searches and replays of one case share its responses; each search still keeps its own ledger.
+    Searches and replays of one case share its responses; each search still keeps its own ledger. With several fills, a
+    set is scored on all of them.
     """
 
     model: Model
@@ -51,7 +61,8 @@ class Case:
     partition: Partition
     batching: Batching
     settings: dict[str, Any]  # question, resize, fill: what else the provenance contains
-    responses: Responses = field(default_factory=Responses)
+    further: tuple[Bound, ...] = ()  # the same image and answer on further fills
+    over_fills: OverFills = "mean"
     before_batch: Callable[[int], None] | None = None
     """Called with the size of each batch, of gradient methods too; an exception raised here ends the search."""
 
@@ -64,32 +75,49 @@ class Case:
         target: int | str | None = None,
         question: str | None = None,
         regions: Regions = "slico:64",
-        fill: Fill = "black",
+        fill: Fills = "black",
+        over_fills: OverFills = "mean",
         resize: Resize = "own",
         batch_size: int | None = None,
     ) -> Case:
         """Bind an image to a model and divide what the model sees into regions."""
-        bound = bind(model, image, target=target, question=question, resize=resize, fill=fill)
+        fills = fills_of(fill)
+        bound, *further = bind_fills(model, image, fills, target=target, question=question, resize=resize)
         width, height = bound.image.size
         parts = partition(bound.canvas, regions, image_shape=(height, width), box=bound.box)
-        settings = {"question": question, "resize": resize, "fill": fill_name(fill)}
-        return cls(model, bound, parts, batching(model, batch_size), settings)
+        settings: dict[str, Any] = {"question": question, "resize": resize, "fill": fills_name(fills)}
+        if further:
+            settings["over_fills"] = over_fills
+        return cls(model, bound, parts, batching(model, batch_size), settings, tuple(further), over_fills)
 
     def again(self, **changes: Any) -> Case:
-        """The same image and regions with another target or fill."""
-        options = {name: self.settings.get(name) for name in ("question", "resize")}
-        options |= {"target": self.bound.target.name, "fill": self.bound.fill, **changes}
-        return replace(self, bound=bind(self.model, self.bound.image, **options), responses=Responses())
+        """The same image and regions with another target (None: the model's own answer), or with other fills."""
+        options: dict[str, Any] = {name: self.settings.get(name) for name in ("question", "resize")}
+        options |= {"target": self.bound.target.name, **changes}
+        fills = fills_of(options.pop("fill", [filled.bound.fill for filled in self.fills]))
+        bound, *further = bind_fills(self.model, self.bound.image, fills, **options)
+        return replace(self, bound=bound, further=tuple(further))
 
     def __post_init__(self) -> None:
-        self._index = self.bound.index(self.partition.labels)
+        self.fills = tuple(Filled(self, bound) for bound in (self.bound, *self.further))
 
-    def inputs(self, rows: Rows, room: Any = None) -> Any:
-        """The masked inputs (B, ...) of kept sets (B, n) or pixel masks (B, H, W), sets in the memory of `room`."""
-        x, x0 = self.bound.inputs, self.bound.fill_inputs
-        if rows.dtype == np.bool_:
-            return compose(rows, self._index, x, x0, room)
-        return blend(rows, self.bound.pixel, x, x0)
+    def inputs(self, rows: Rows) -> Any:
+        """The masked inputs (B, ...) of kept sets (B, n) or pixel masks (B, H, W), on the first fill."""
+        return self.fills[0].inputs(rows)
+
+    @property
+    def responses(self) -> Responses:
+        """To masked versions of the image on the first fill."""
+        return self.fills[0].responses
+
+    def oracle(self) -> Oracle:
+        """What is known so far, for one more search."""
+        return Oracle(*(filled.responses for filled in self.fills), how=self.over_fills)
+
+    def forget(self) -> None:
+        """Drop every response."""
+        for filled in self.fills:
+            filled.responses.clear()
 
     def differentiable(self) -> Differentiable:
         """The image for methods that use gradients, where its model can."""
@@ -112,10 +140,14 @@ class Case:
 
     def ask(self, rows: Bools, objective: Objective = SUFFICIENCY) -> tuple[Floats, int]:
         """Responses (sides, B) outside a search, and how many images had to be sent for them."""
-        oracle = Oracle(self.responses)
+        oracle = self.oracle()
         query = oracle.open(rows, objective, "probe")
-        (responses,) = in_batches([(self, query.send)], Responder(), lambda: self.batching.size)
-        return oracle.by_side(query, responses), len(query.send)
+        return oracle.by_side(query, self._send(query)), len(query.send)
+
+    def _send(self, query: Query) -> Floats:
+        """The responses to `query.send`."""
+        pieces = list(zip(self.fills, query.by_fill, strict=True))
+        return np.concatenate(in_batches(pieces, Responder(), lambda: self.batching.size))
 
     def problem(self, seed: int) -> Problem:
         """What a search may know of this case; its random choices depend on the seed and the picture."""
@@ -127,8 +159,8 @@ class Case:
 
     def start(self, recipe: Recipe, seed: int = 0, *, budget: int | None = None, progress: Listener = None) -> Search:
         """A search of this case, for the driver to advance."""
-        oracle = Oracle(self.responses)
-        return Search(recipe, self.problem(seed), self, budget=budget, oracle=oracle, progress=progress)
+        problem, oracle = self.problem(seed), self.oracle()
+        return Search(recipe, problem, self, budget=budget, oracle=oracle, progress=progress, fills=self.fills)
 
     def search(
         self, recipe: Recipe, seeds: Sequence[int] = (0,), *, budget: int | None = None, progress: Listener = None
@@ -157,15 +189,18 @@ class Case:
         masks = [selection, *selection.others] if found.order is None and selection is not None else []
         for one in masks:
             rows += [one.mask, ~one.mask]
-        ((full, blank, *own),), _ = self.ask(np.array(rows))
-        ledger = Ledger(dict(found.ledger.entries))
+        oracle = self.oracle()
         # Counted as if this search ran alone: what it has asked for itself is known, other images are not.
-        fresh = len(set(pack(np.array(rows))) - found.asked)
-        ledger.add("probe", "suff", len(rows) + self.bound.probes, fresh + self.bound.probes)
+        oracle.asked |= found.asked
+        query = oracle.open(np.array(rows), SUFFICIENCY, "probe")
+        ((full, blank, *own),) = oracle.by_side(query, self._send(query))
+        ledger = Ledger(dict(found.ledger.entries))
+        ledger.add("probe", "suff", query.nominal[0] + self.bound.probes, query.fresh[0] + self.bound.probes)
         image = ExplainedImage(
             photo=viewable(self.bound.image),
             canvas=self.bound.canvas,
             fill=self.bound.fill,
+            further_fills=tuple(bound.fill for bound in self.further),
             box=self.bound.box,
             partition=self.partition,
             target=self.bound.target,
@@ -212,7 +247,9 @@ class Case:
             "regions": self.partition.name,
             "partition_fingerprint": self.partition.fingerprint,
             "canvas_fingerprint": hashlib.sha256(self.bound.canvas.tobytes()).hexdigest()[:16],
-            "fill_fingerprint": hashlib.sha256(self.bound.fill.tobytes()).hexdigest()[:16],
+            "fill_fingerprint": hashlib.sha256(
+                b"".join(filled.bound.fill.tobytes() for filled in self.fills)
+            ).hexdigest()[:16],
             **self.settings,
             **self.model.settings,
             **self.bound.settings,
@@ -248,80 +285,9 @@ def bind(model: Model, image: ImageSource, **options: Any) -> Bound:
         return model.bind(image, **options)
 
 
-class Responder:
-    """Answers the driver's batches: each piece is about a case, and rows that fit together share a forward.
-
-    A batch that does not fit into memory is sent in halves.
-    """
-
-    def __init__(self) -> None:
-        self._room: dict[Hashable, Any] = {}  # the last batch of tensors: the next of its kind reuses its memory
-
-    def __call__(self, pieces: Sequence[Piece]) -> list[Floats]:
-        """The scores of each piece."""
-        answers: list[Floats] = [np.empty(0)] * len(pieces)
-        by_key: dict[Hashable, list[int]] = {}
-        for i, (case, _) in enumerate(pieces):
-            by_key.setdefault((id(case.model), case.bound.key), []).append(i)
-        for together in by_key.values():
-            some = [pieces[i] for i in together]
-            for i, scores in zip(together, _by_piece(self._forward(some), some), strict=True):
-                answers[i] = scores
-        return answers
-
-    def _forward(self, pieces: Sequence[Piece]) -> Floats:
-        first: Case = pieces[0][0]
-        count = sum(len(rows) for _, rows in pieces)
-        if first.before_batch:
-            first.before_batch(count)
-        start = time.perf_counter()
-        response = self._attempt(pieces, count)
-        if response is None:
-            if count == 1:
-                raise too_large()
-            first.batching.out_of_memory(count)
-            return np.concatenate([self._forward(half) for half in halves(pieces)])
-        first.batching.record(count, time.perf_counter() - start)
-        if response.top is not None:
-            for (case, rows), answers in zip(pieces, _by_piece(response.top, pieces), strict=True):
-                case.responses.answers.update(zip(pack(rows), answers.tolist(), strict=True))
-        return response.score
-
-    def _attempt(self, pieces: Sequence[Piece], count: int) -> Response | None:
-        """The response to a batch; None when memory ran out, and then nothing of the batch is left in it."""
-        first, room = pieces[0][0], self._room
-        key = (id(first.model), first.bound.key)
-        if key not in room or len(room[key]) < count:
-            room.clear()  # first, so that two batches are never held at once
-        try:
-            if len(pieces) == 1:  # one image: its batches can be composed in the same memory
-                inputs = first.inputs(pieces[0][1], room.get(key))
-                if not isinstance(inputs, np.ndarray):  # only tensors are composed in given memory
-                    room.setdefault(key, inputs)
-            else:
-                inputs = stack([case.inputs(rows) for case, rows in pieces])
-            response: Response = first.model.respond(inputs, [case.bound for case, rows in pieces for _ in rows])
-            return response
-        except Exception as error:  # of any library
-            if not is_out_of_memory(error):
-                raise
-            room.clear()
-            return None
-
-
-def _by_piece(values: NDArray[Any], pieces: Sequence[Piece]) -> list[NDArray[Any]]:
-    return np.split(values, np.cumsum([len(rows) for _, rows in pieces])[:-1])
-
-
-def halves(pieces: Sequence[Piece]) -> tuple[list[Piece], list[Piece]]:
-    """The same rows in two lists of pieces, about half of them in each."""
-    left = sum(len(rows) for _, rows in pieces) // 2
-    first: list[Piece] = []
-    second: list[Piece] = []
-    for about, rows in pieces:
-        if left:
-            first.append((about, rows[:left]))
-        if len(rows) > left:
-            second.append((about, rows[left:]))
-        left = max(0, left - len(rows))
-    return first, second
+def bind_fills(model: Model, image: ImageSource, fills: Sequence[Fill], **options: Any) -> list[Bound]:
+    """Bind an image to a model once for every fill; what they share is held once."""
+    first = bind(model, image, fill=fills[0], **options)
+    options["target"] = first.target.name  # settled
+    others = (bind(model, first.image, fill=fill, **options) for fill in fills[1:])
+    return [first, *(replace(first, fill=other.fill, fill_inputs=other.fill_inputs) for other in others)]

@@ -15,11 +15,11 @@ from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack, cast, get_args
 import numpy as np
 
 from whymask.errors import WhymaskError, unknown, whole
-from whymask.explainer.case import Case, Listener, batching, bind
+from whymask.explainer.case import Case, Listener, batching, bind_fills
 from whymask.explainer.repairing import attempt
 from whymask.explainer.together import search_together
 from whymask.images.imaging import ImageSource, Resize
-from whymask.images.masking import Fill, fill_canvas
+from whymask.images.masking import Fills, fill_canvas, fills_of
 from whymask.images.partition import Regions, check_regions
 from whymask.methods import METHOD, Recipe
 from whymask.metrics.curves import Curves
@@ -29,12 +29,14 @@ from whymask.models.registry import load
 from whymask.results.mask import EvidenceMask
 from whymask.results.ordering import Ordering
 from whymask.results.repair import Repair
+from whymask.search.objective import OverFills
 
 MODEL = "efficientnet-lite0"  # the default: the only photo model whose weights are a pip package
 
 Report: TypeAlias = bool | Listener
 """None or False: no progress; True: a bar on stderr; or a function that is called with a Progress after each batch."""
 
+CASE = ("regions", "fill", "over_fills", "resize", "batch_size")  # settings that a case is made with
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -50,7 +52,10 @@ class Settings:
             searches for the smallest mask that keeps 90 % of the full score: the method "smallest".
         alternatives: how many further masks to search for, each with at most half of its regions in any before.
         regions: "slico:64", "grid:8x8", a label-map file, a label map (H, W) or masks (m, H, W).
-        fill: what masked regions show: "black", "mean", "blur", "dark_defocus", a colour or an image.
+        fill: what masked regions show: "black", "mean", "blur", "dark_defocus", "noise", a colour or an image. With a
+            list of them, or "several" (black, blur and mean), every set is scored on each: evidence that does not
+            depend on one fill, for as many times the forwards.
+        over_fills: on several fills, whether a set counts by its "mean" score over them or by its "min", the lowest.
         resize: "own" (the model's preprocessing), "squash" (the whole image to the model's square) or "none".
         seed: seed of every random choice, together with the image.
         budget: maximum number of distinct masked images the search may ask for.
@@ -62,7 +67,8 @@ class Settings:
     k: int | str | None = None
     alternatives: int = 0
     regions: Regions = "slico:64"
-    fill: Fill = "black"
+    fill: Fills = "black"
+    over_fills: OverFills = "mean"
     resize: Resize = "own"
     seed: int = 0
     budget: int | None = None
@@ -78,8 +84,14 @@ class Settings:
             whole("batch_size", self.batch_size, 1)
         if isinstance(self.regions, str | PathLike):
             check_regions(str(self.regions))
-        if isinstance(self.fill, str | tuple):
-            fill_canvas(self.fill, np.zeros((1, 1, 3), dtype=np.uint8))
+        fills = fills_of(self.fill)
+        for fill in fills:
+            if isinstance(fill, str | tuple):
+                fill_canvas(fill, np.zeros((1, 1, 3), dtype=np.uint8))
+        if len(fills) > 1 and self.recipe.method.needs == "gradients":
+            raise WhymaskError(f"{self.recipe.name} uses gradients, and so one fill: pass one, not {len(fills)}.")
+        if self.over_fills not in get_args(OverFills):
+            raise WhymaskError(f"over_fills is 'mean' or 'min', not {self.over_fills!r}.")
         if self.resize not in get_args(Resize):
             raise WhymaskError(f"resize is 'own', 'squash' or 'none', not {self.resize!r}.")
 
@@ -120,7 +132,8 @@ class SettingsDict(TypedDict, total=False):
     k: int | str | None
     alternatives: int
     regions: Regions
-    fill: Fill
+    fill: Fills
+    over_fills: OverFills
     resize: Resize
     seed: int
     budget: int | None
@@ -193,7 +206,7 @@ class Explainer:
 
     def case(self, image: ImageSource, *, target: int | str | None = None, question: str | None = None) -> Case:
         """The image on the model, divided into regions."""
-        options = {name: getattr(self.settings, name) for name in ("regions", "fill", "resize", "batch_size")}
+        options = {name: getattr(self.settings, name) for name in CASE}
         return Case.of(image, self.model, target=target, question=question, **options)
 
     def search(
@@ -268,15 +281,16 @@ class Explainer:
         with self._reporting(progress, case) as report:
             return attempt(case, self.recipe, settings.seed, budget=settings.budget, progress=report)
 
-    def replay(self, ordering: Ordering, *, fill: Fill | None = None) -> Curves:
+    def replay(self, ordering: Ordering, *, fill: Fills | None = None) -> Curves:
         """Insert and delete the regions of an ordering one by one and record the score; see `whymask.replay`."""
         if not isinstance(ordering, Ordering):
             raise WhymaskError("replay needs an ordering: explain with a full search such as 'trace+greedy'.")
-        image, question = ordering.image, ordering.provenance.get("question")
-        fill = image.fill if fill is None else fill
-        bound = bind(self.model, image.canvas, target=image.target.name, question=question, resize="none", fill=fill)
-        case = Case(self.model, bound, image.partition, batching(self.model, self.settings.batch_size), {})
-        return case.replay(ordering.order)
+        image, provenance = ordering.image, ordering.provenance
+        options = {"target": image.target.name, "question": provenance.get("question"), "resize": "none"}
+        fills = image.fills if fill is None else fills_of(fill)
+        bound, *further = bind_fills(self.model, image.canvas, fills, **options)
+        size, how = batching(self.model, self.settings.batch_size), provenance.get("over_fills", "mean")
+        return Case(self.model, bound, image.partition, size, {}, tuple(further), how).replay(ordering.order)
 
     @contextmanager
     def _reporting(self, progress: Report, case: Case, searches: int = 1) -> Iterator[Listener]:
@@ -288,9 +302,10 @@ class Explainer:
             return
         from tqdm import tqdm
 
-        expected = searches * min(self.recipe.estimate(case.partition.n), self.settings.budget or sys.maxsize)
+        estimate = self.recipe.estimate(case.partition.n) * len(case.fills)
+        expected = searches * min(estimate, self.settings.budget or sys.maxsize)
         with tqdm(total=expected, unit="forward", leave=False, disable=not progress) as bar:
-            yield lambda now: bar.update(len(now.responses.scores) - bar.n)  # searches of one case share its responses
+            yield lambda now: bar.update(now.known - bar.n)  # searches of one case share its responses
 
 
 def _one_each(values: Iterable[Any] | None, name: str) -> Iterator[Any]:

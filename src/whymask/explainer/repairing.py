@@ -8,6 +8,7 @@ from whymask.arrays import Bools, Floats
 from whymask.errors import WhymaskError
 from whymask.explainer.answers import begins, in_words
 from whymask.explainer.case import Case, Listener, prefixes
+from whymask.explainer.responder import Filled
 from whymask.methods import Recipe
 from whymask.metrics.repair import RepairOutcome, correction_region
 from whymask.results.mask import EvidenceMask
@@ -34,12 +35,19 @@ def replies(case: Case, rows: Bools) -> list[tuple[str, bool]]:
     """What the model answers when only these regions (B, n) are kept, and whether that is the case's target.
 
     Images that a search has scored are not sent again. Only where the first token is neither yes nor no, a few tokens
-    are generated.
+    are generated. On several fills, the answer must be the target on every one of them; where it is not, the first
+    other answer is returned.
     """
     case.ask(rows)
-    model, bound, target = case.model, case.bound, case.bound.target
-    tops = case.responses.answers_to(rows)
-    texts = in_words(model, tops, lambda some: case.inputs(rows[some]), [bound] * len(rows))
+    by_fill = [_replies(filled, rows) for filled in case.fills]
+    return [next((reply for reply in some if not reply[1]), some[0]) for some in zip(*by_fill, strict=True)]
+
+
+def _replies(filled: Filled, rows: Bools) -> list[tuple[str, bool]]:
+    """The same on one fill, where all rows are known."""
+    bound, target = filled.bound, filled.bound.target
+    tops = filled.responses.answers_to(rows)
+    texts = in_words(filled.case.model, tops, lambda some: filled.inputs(rows[some]), [bound] * len(rows))
     if target.numbered:
         return [(text, top == target.index) for text, top in zip(texts, tops, strict=True)]
     return [(text, begins(text, target.label)) for text in texts]

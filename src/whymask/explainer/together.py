@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from whymask.arrays import Floats
-from whymask.explainer.case import Case, Listener, Responder
+from whymask.explainer.case import Case, Listener
+from whymask.explainer.responder import Responder
 from whymask.methods import Recipe
 from whymask.models.batching import Batching
 from whymask.search.driver import Piece, Search, SearchResult, drive
@@ -68,6 +69,6 @@ class Clock:
         answers = self._responder(pieces)
         before, self._last = self._last, time.perf_counter()
         each = (self._last - before) / sum(len(rows) for _, rows in pieces)
-        for case, rows in pieces:
-            self.seconds[case] += each * len(rows)
+        for filled, rows in pieces:
+            self.seconds[filled.case] += each * len(rows)
         return answers

@@ -1,8 +1,11 @@
 """What masked regions are filled with, and composing x_S in batches (Eq. 1)."""
 
+import hashlib
+import re
 from collections.abc import Sequence
-from numbers import Integral
+from numbers import Integral, Number
 from os import PathLike
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,14 +18,44 @@ from whymask.images.imaging import Canvas, ImageSource, load_image, resized
 Fill: TypeAlias = str | tuple[int, int, int] | ImageSource
 """A name in FILLS, a colour ("#80b0ff", "red", (r, g, b)) or an image."""
 
-FILLS = ("black", "mean", "blur", "dark_defocus")
+Fills: TypeAlias = Fill | list[Fill] | tuple[Fill, ...]
+"""One fill, several of them (also as one text, "black,blur"), or "several", which are SEVERAL."""
+
+FILLS = ("black", "mean", "blur", "dark_defocus", "noise")
+SEVERAL = ("black", "blur", "mean")
+MOST_FILLS = 8
+
+
+def fills_of(fill: Fills) -> tuple[Fill, ...]:
+    """The fills that a user means.
+
+    >>> fills_of("several"), fills_of("black, rgb(9, 9, 9)"), fills_of((255, 0, 0))
+    (('black', 'blur', 'mean'), ('black', 'rgb(9, 9, 9)'), ((255, 0, 0),))
+    """
+    fills: tuple[Any, ...] = (fill,)
+    if isinstance(fill, str):
+        named = tuple(part.strip() for part in re.split(r",(?![^()]*\))", fill))
+        if len(named) > 1 and not Path(fill).exists():
+            fills = named
+        elif fill == "several":
+            fills = SEVERAL
+    elif isinstance(fill, list) or (isinstance(fill, tuple) and not all(isinstance(part, Number) for part in fill)):
+        fills = tuple(fill)
+    if not 1 <= len(fills) <= MOST_FILLS:
+        raise WhymaskError(f"a search uses 1 to {MOST_FILLS} fills, not {len(fills)}.")
+    names = [one for one in fills if isinstance(one, str)]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice:
+        raise WhymaskError(f"the fill {twice!r} is named twice.")
+    return fills
 
 
 def fill_canvas(fill: Fill, canvas: Canvas) -> Canvas:
     """x_0 of Eq. 1: what shows where `canvas` (H, W, 3) is masked, in the same shape.
 
     The blurs have a standard deviation of 1/16 of the shorter side. dark_defocus is our reading of a name the paper
-    leaves undefined.
+    leaves undefined. The noise has the mean and the standard deviation of each channel of the image; the image is its
+    seed.
     """
     if isinstance(fill, tuple):
         return _colour(fill, canvas)
@@ -30,6 +63,10 @@ def fill_canvas(fill: Fill, canvas: Canvas) -> Canvas:
         return resized(load_image(fill), canvas.shape[1::-1])
     if fill == "mean":
         return _flat(np.rint(canvas.mean(axis=(0, 1))), canvas)
+    if fill == "noise":
+        rng = np.random.default_rng(int.from_bytes(hashlib.sha256(canvas.tobytes()).digest()[:8]))
+        drawn = rng.normal(canvas.mean(axis=(0, 1)), canvas.std(axis=(0, 1)), canvas.shape)
+        return np.rint(drawn).clip(0, 255).astype(np.uint8)
     if fill in ("blur", "dark_defocus"):
         blur = ImageFilter.GaussianBlur(min(canvas.shape[:2]) / 16)
         blurred = np.asarray(Image.fromarray(canvas).filter(blur))
@@ -47,6 +84,11 @@ def fill_canvas(fill: Fill, canvas: Canvas) -> Canvas:
 def fill_name(fill: Fill) -> str:
     """How a result's provenance names a fill."""
     return str(fill) if isinstance(fill, str | tuple | PathLike) else "image"
+
+
+def fills_name(fills: Sequence[Fill]) -> str:
+    """How a result's provenance names one fill or several."""
+    return ",".join(fill_name(fill) for fill in fills)
 
 
 def _colour(colour: tuple[Any, ...], canvas: Canvas) -> Canvas:

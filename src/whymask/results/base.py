@@ -31,13 +31,19 @@ class ExplainedImage:
 
     photo: Canvas  # (h, w, 3) the whole image, at a size for viewing
     canvas: Canvas  # (H, W, 3) the part the model saw, on its input grid
-    fill: Canvas  # (H, W, 3) what it saw where regions were masked
+    fill: Canvas  # (H, W, 3) what it saw where regions were masked; of several fills the first
     box: Box  # where the canvas lies on the photo
     partition: Partition
     target: Target
     prediction: str | None  # what the model answers on the whole canvas, where it names its answers
     full_score: float  # score of the whole canvas
     blank_score: float  # score of the fill alone
+    further_fills: tuple[Canvas, ...] = ()  # those on which sets were scored too: scores are over all of them
+
+    @property
+    def fills(self) -> tuple[Canvas, ...]:
+        """Every fill on which sets were scored, each (H, W, 3)."""
+        return (self.fill, *self.further_fills)
 
     def pixels(self, regions: Sequence[int]) -> Bools:
         """(H, W) the pixels of the canvas that lie in these regions."""
@@ -131,7 +137,8 @@ class Explanation(ABC):
     def _arrays(self) -> Arrays:
         """What a file holds besides the plain values."""
         image = self.image
-        return {"photo": image.photo, "canvas": image.canvas, "fill": image.fill, "labels": image.partition.labels}
+        pixels = {"photo": image.photo, "canvas": image.canvas, "fill": image.fill, "labels": image.partition.labels}
+        return pixels | ({"fills": np.stack(image.further_fills)} if image.further_fills else {})
 
     @classmethod
     @abstractmethod
@@ -153,6 +160,7 @@ class Explanation(ABC):
             prediction=header["prediction"],
             full_score=header["full_score"],
             blank_score=header["blank_score"],
+            further_fills=tuple(arrays.get("fills", ())),
         )
         ledger = Ledger.from_dict(header["ledger"])
         return {"image": image, "ledger": ledger} | {name: header[name] for name in ("provenance", "complete")}

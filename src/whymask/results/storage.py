@@ -9,10 +9,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from whymask.errors import WhymaskError
+from whymask.images.masking import MOST_FILLS
 from whymask.utils.archive import ERRORS, DamagedError, read_arrays, require
 from whymask.utils.files import atomic
 
-SCHEMA = 2  # 1 called an ordering's initial mask seed_regions
+SCHEMA = 3  # 1 called an ordering's initial mask seed_regions; 2 knew one fill and no verdict
 PHOTO = 2048  # pixels of a photo's longer side; `viewable` makes them smaller
 PIXELS = 2**24  # of a model's input
 RUNS = 2**21  # runs of equal labels, row by row: the label map is sent to the viewer as these
@@ -24,6 +25,7 @@ LIMITS = {
     "photo": 3 * PHOTO**2,
     "canvas": 3 * PIXELS,
     "fill": 3 * PIXELS,
+    "fills": 3 * PIXELS * (MOST_FILLS - 1),
     "labels": 8 * PIXELS,
     "map": 8 * PIXELS,
 }
@@ -58,7 +60,7 @@ def read(path: str | PathLike[str], build: Build[T]) -> T:
         require(text.dtype.kind == "U" and text.ndim == 0, "its header is not text")
         header = json.loads(str(text))
         schema = header["schema"]
-        if schema in (1, SCHEMA):
+        if type(schema) is int and 1 <= schema <= SCHEMA:
             return build(header, arrays)
     except FileNotFoundError:
         raise WhymaskError(f"there is no file {path}.") from None
@@ -112,6 +114,15 @@ def _check_arrays(arrays: Arrays) -> int:
     )
     require(bool(np.bincount(labels.ravel()).all()), "its regions are not numbered without gaps")
     require(int(np.count_nonzero(np.diff(labels.ravel()))) < RUNS, "its regions are too fragmented")
+    if "fills" in arrays:
+        fills = arrays["fills"]
+        require(
+            fills.dtype == np.uint8
+            and fills.ndim == 4
+            and 0 < len(fills) < MOST_FILLS
+            and fills.shape[1:] == canvas.shape,
+            "its fills do not fit its canvas",
+        )
     if "map" in arrays:
         heat = arrays["map"]
         fits = heat.dtype.kind == "f" and heat.shape == labels.shape and bool(np.isfinite(heat).all())

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from whymask.arrays import Bools, Floats, Rows, real_numbers
 from whymask.errors import WhymaskError, whole
-from whymask.search.objective import Ledger, Oracle, Query, Responses, pack
+from whymask.search.objective import Ledger, Oracle, Query
 from whymask.search.protocol import Algorithm, Ask, Problem, Ranking, Selection, mask_of
 
 ROUNDING = 1e-6  # a sum of probabilities may miss 0 or 1 by this much
@@ -59,18 +59,22 @@ class Progress:
 
     forwards: int  # distinct masked images so far (mec)
     best: Selection | Ranking  # what would be returned now
-    responses: Responses = field(repr=False)  # all that are known, of other searches over the same image too
+    oracle: Oracle = field(repr=False)  # with all that is known, of other searches over the same image too
+
+    @property
+    def known(self) -> int:
+        """How many masked images have been scored, for other searches over the same image too."""
+        return sum(len(responses.scores) for responses in self.oracle.responses)
 
     def standing(self) -> tuple[tuple[int, ...], float | None]:
         """The regions of the best mask and its score; of an ordering, the regions placed so far that were scored."""
         best = self.best
         if isinstance(best, Selection):
-            (key,) = pack(best.mask[None])
-            return tuple(np.flatnonzero(best.mask).tolist()), self.responses.scores.get(key)
+            return tuple(np.flatnonzero(best.mask).tolist()), self.oracle.score(best.mask)
         for placed in range(best.placed, 0, -1):
-            (key,) = pack(mask_of(best.order[:placed], len(best.order))[None])
-            if key in self.responses.scores:
-                return best.order[:placed], self.responses.scores[key]
+            score = self.oracle.score(mask_of(best.order[:placed], len(best.order)))
+            if score is not None:
+                return best.order[:placed], score
         return (), None
 
 
@@ -78,6 +82,7 @@ class Search:
     """One search under way.
 
     `about` is whatever the responder needs to answer its queries, such as the image: each piece of a batch carries it.
+    Where sets are scored on several fills (by an oracle that has responses for each), `fills` has one such thing each.
     """
 
     def __init__(
@@ -89,8 +94,10 @@ class Search:
         budget: int | None = None,
         oracle: Oracle | None = None,
         progress: Callable[[Progress], None] | None = None,
+        fills: Sequence[Any] | None = None,
     ) -> None:
         self.recipe, self.about = recipe, about
+        self.fills = [about] if fills is None else fills
         self.budget = None if budget is None else whole("a budget of forwards", budget, 0)
         self.oracle = oracle or Oracle()
         self.progress = progress
@@ -100,6 +107,11 @@ class Search:
         self.result: SearchResult | None = None
         self._spent = False  # the budget has paid for a part of the last query
         self._advance(None)
+
+    @property
+    def pieces(self) -> list[Piece]:
+        """`query.send`, each part with what its fill is about."""
+        return list(zip(self.fills, self.query.by_fill, strict=True))
 
     def answer(self, responses: Floats) -> None:
         """Give the search the responses to `query.send` and let it go on to its next query."""
@@ -135,7 +147,7 @@ class Search:
 
     def _report(self, best: Selection | Ranking) -> None:
         if self.progress:
-            self.progress(Progress(self.oracle.ledger.mec, best, self.oracle.responses))
+            self.progress(Progress(self.oracle.ledger.mec, best, self.oracle))
 
     def _finish(self, found: Selection | Ranking, *, complete: bool) -> None:
         found = self.recipe.settle(found)
@@ -183,9 +195,10 @@ def _drive(
             result = running.pop(number).result
             assert result is not None
             yield number, result
-        pieces = [(search.about, search.query.send) for search in running.values()]
-        for search, responses in zip([*running.values()], in_batches(pieces, respond, batch_size), strict=True):
-            search.answer(responses)
+        pieces = [piece for search in running.values() for piece in search.pieces]
+        replies = iter(in_batches(pieces, respond, batch_size))
+        for search in [*running.values()]:
+            search.answer(np.concatenate([*islice(replies, len(search.fills))]))
 
 
 def in_batches(pieces: Sequence[Piece], respond: RespondMany, batch_size: BatchSize) -> list[Floats]:

@@ -1,11 +1,12 @@
 """F(S) of Eq. 2, the responses known so far, and the ledger of what was asked.
 
 A response is f_y(x_S) in [0, 1] for one masked image. Sufficiency needs the response to the image
-that keeps S, necessity the one to the image that keeps everything else.
+that keeps S, necessity the one to the image that keeps everything else. Where a search uses several fills, a set is
+one masked image on each of them, and F is the mean or the minimum of its values on the fills.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Literal, Self, TypeAlias
@@ -15,6 +16,7 @@ import numpy as np
 from whymask.arrays import Bools, Floats, Rows
 from whymask.errors import WhymaskError, unknown
 
+OverFills = Literal["mean", "min"]
 LedgerStage = Literal["init", "order", "continue", "probe"]
 Side = Literal["suff", "necc"]
 APART: tuple[LedgerStage, ...] = ("probe",)
@@ -67,6 +69,16 @@ class Objective:
         zero = np.zeros(responses.shape[1])
         scores: Floats = self.alpha * by_side.get("suff", zero) + (1 - self.alpha) * (1 - by_side.get("necc", zero))
         return scores
+
+
+def over_fills(values: Floats, how: OverFills) -> Floats:
+    """What several fills together say, (...), from the values on each of them, (fills, ...).
+
+    The sum is taken fill by fill, so that it does not depend on how many sets there are.
+    """
+    if how == "min":
+        return np.asarray(values.min(axis=0))
+    return np.asarray(sum(values[1:], start=values[0]) / len(values))
 
 
 AnyObjective: TypeAlias = Objective | str | float
@@ -138,29 +150,38 @@ class Query:
 
     objective: Objective
     stage: LedgerStage
-    keys: list[bytes]  # packed bits of every image F needs, all of one side, then all of the next
-    fresh: tuple[int, ...]  # by side, how many of them this search asks for the first time
-    send: Rows  # (m, ...) images that need a forward
-    send_keys: list[bytes]
+    keys: list[bytes]  # packed bits of every set F needs, all of one side, then all of the next
+    nominal: tuple[int, ...]  # by side, how many masked images they are
+    fresh: tuple[int, ...]  # by side, how many of these this search asks for the first time
+    send: Rows  # (m, ...) sets that need a forward: those on the first fill, then those on the next
+    send_keys: tuple[list[bytes], ...]  # by fill
+
+    @property
+    def by_fill(self) -> list[Rows]:
+        """`send`, cut into the part of each fill."""
+        ends = np.cumsum([len(keys) for keys in self.send_keys])
+        return np.split(self.send, ends[:-1])
 
 
 class Archive:
-    """Every masked image a search has asked for, in that order. Searches learn from it; the oracle writes it."""
+    """Every set a search has asked for, in that order. Searches learn from it; the oracle writes it."""
 
-    def __init__(self) -> None:
-        self._responses: dict[bytes, float] = {}  # by packed bits
+    def __init__(self, fills: int = 1, how: OverFills = "mean") -> None:
+        self._responses: tuple[dict[bytes, float], ...] = tuple({} for _ in range(fills))  # by packed bits
+        self._how = how
         self._n = 0
         self._rows: Bools = np.empty((0, 0), dtype=bool)
 
-    def add(self, keys: list[bytes], responses: list[float], n: int) -> None:
-        """Note images not asked for before, by their packed bits."""
-        self._responses.update(zip(keys, responses, strict=True))
+    def add(self, keys: list[bytes], responses: Sequence[Sequence[float]], n: int) -> None:
+        """Note sets not asked for before, by their packed bits, with the responses on each fill."""
+        for known, new in zip(self._responses, responses, strict=True):
+            known.update(zip(keys, new, strict=True))
         self._n = n
 
     @property
     def rows(self) -> Bools:
         """(m, n) kept sets; made when they are read, since most searches never do."""
-        new = list(islice(self._responses, len(self._rows), None))
+        new = list(islice(self._responses[0], len(self._rows), None))
         if new:
             bits = np.frombuffer(b"".join(new), dtype=np.uint8).reshape(len(new), -1)
             unpacked = np.unpackbits(bits, axis=1, count=self._n).astype(bool)
@@ -170,27 +191,35 @@ class Archive:
     @property
     def responses(self) -> Floats:
         """What the model said to each, (m,)."""
-        return np.fromiter(self._responses.values(), dtype=np.float64)
+        return over_fills(self._by_fill, self._how)
+
+    @property
+    def _by_fill(self) -> Floats:
+        """The same on each fill, (fills, m)."""
+        return np.stack([np.fromiter(known.values(), dtype=np.float64) for known in self._responses])
 
     def response(self, kept: Bools) -> float:
         """The response to the image that keeps this set (n,), which must have been asked for."""
-        return self._responses[pack(kept[None])[0]]
+        (key,) = pack(kept[None])
+        return float(over_fills(np.array([known[key] for known in self._responses]), self._how))
 
     def scored(self, objective: Objective) -> tuple[Bools, Floats]:
         """The sets (m, n) whose F is known, and F (m,)."""
         if objective.alpha == 1:
             return self.rows, self.responses
         if objective.alpha == 0:
-            return ~self.rows, 1 - self.responses
-        rest = np.array([self._responses.get(key, np.nan) for key in pack(~self.rows)])
-        known = ~np.isnan(rest)
-        return self.rows[known], objective.combine(np.stack([self.responses, rest])[:, known])
+            return ~self.rows, over_fills(1 - self._by_fill, self._how)
+        keys = pack(~self.rows)
+        rest = np.array([[known.get(key, np.nan) for key in keys] for known in self._responses])
+        known = ~np.isnan(rest[0])
+        both = np.stack([self._by_fill, rest], axis=1)[:, :, known]
+        return self.rows[known], over_fills(np.stack([objective.combine(one) for one in both]), self._how)
 
     def frontier(self, largest: int) -> dict[int, float]:
         """The best response by the size of the kept set, from 1 to `largest`, where any was asked for."""
-        sizes = self.rows.sum(axis=1)
+        sizes, responses = self.rows.sum(axis=1), self.responses
         known = (size for size in range(1, largest + 1) if (sizes == size).any())
-        return {size: float(self.responses[sizes == size].max()) for size in known}
+        return {size: float(responses[sizes == size].max()) for size in known}
 
     def near(self, objective: Objective, mask: Bools) -> tuple[Bools, Floats]:
         """Of these the sets that are at most twice as large as `mask` (n,): larger sets behave differently."""
@@ -201,7 +230,7 @@ class Archive:
 
 @dataclass(eq=False)
 class Responses:
-    """The responses to masked versions of one image, by their packed bits."""
+    """The responses to masked versions of one image on one fill, by their packed bits."""
 
     scores: dict[bytes, float] = field(default_factory=dict)
     answers: dict[bytes, int] = field(default_factory=dict)  # the model's own answer, where it reports one
@@ -209,6 +238,12 @@ class Responses:
     def answers_to(self, rows: Rows) -> list[int | None]:
         """The answers to the images that keep these sets (B, n), as far as they are known."""
         return [self.answers.get(key) for key in pack(rows)]
+
+    def copy(self, key: bytes, source: "Responses") -> None:
+        """Take what is known of one image from the responses on another fill."""
+        self.scores[key] = source.scores[key]
+        if key in source.answers:
+            self.answers[key] = source.answers[key]
 
     def clear(self) -> None:
         """Forget everything."""
@@ -219,50 +254,83 @@ class Responses:
 class Oracle:
     """Turns candidate sets into F for one search: what is known, what must be sent, what it cost.
 
-    Oracles over the same image may share `responses`; each still keeps the ledger of its own search. What two of them
-    ask for at the very same time is sent for both.
+    Oracles over the same image may share `responses`, one for each fill; each still keeps the ledger of its own search.
+    What two of them ask for at the very same time is sent for both. A set costs a forward on every fill, but for the
+    whole image, which is the same on all of them.
     With `cache=False` every image is sent each time it is asked for, and the ledger stays the same.
     """
 
-    def __init__(self, responses: Responses | None = None, *, cache: bool = True) -> None:
-        self.responses = Responses() if responses is None else responses
-        self.cache = cache
+    def __init__(self, *responses: Responses, how: OverFills = "mean", cache: bool = True) -> None:
+        self.responses = responses or (Responses(),)
+        self.how, self.cache = how, cache
         self.asked: set[bytes] = set()
-        self.archive = Archive()
+        self.archive = Archive(len(self.responses), how)
         self.ledger = Ledger()
 
     def open(self, rows: Rows, objective: Objective, stage: LedgerStage) -> Query:
         """Work out what F of `rows` (B, ...) still needs."""
         images = objective.images(rows).reshape(-1, *rows.shape[1:])
-        keys = pack(images)
+        keys, whole = pack(images), _whole(rows)
+        sides = [keys[start : start + len(rows)] for start in range(0, len(keys), len(rows))]
         new: set[bytes] = set()
         fresh = []
-        for start in range(0, len(keys), len(rows)):
-            before = len(new)
-            new.update(key for key in keys[start : start + len(rows)] if key not in self.asked)
-            fresh.append(len(new) - before)
-        if self.cache:
-            first = {key: i for i, key in reversed(list(enumerate(keys))) if key not in self.responses.scores}
-            index = sorted(first.values())
-            return Query(objective, stage, keys, tuple(fresh), images[index], [keys[i] for i in index])
-        return Query(objective, stage, keys, tuple(fresh), images, keys)
+        for side in sides:
+            first = {*side} - self.asked - new
+            new |= first
+            fresh.append(self._images(first, whole))
+        nominal = tuple(self._images(side, whole) for side in sides)
+        index: list[int] = []
+        send_keys = []
+        for number, known in enumerate(self.responses):
+            wanted = [i for i, key in enumerate(keys) if not (number and key == whole)]
+            if self.cache:
+                unknown = {keys[i]: i for i in reversed(wanted) if keys[i] not in known.scores}
+                wanted = sorted(unknown.values())
+            index += wanted
+            send_keys.append([keys[i] for i in wanted])
+        return Query(objective, stage, keys, nominal, tuple(fresh), images[index], tuple(send_keys))
 
     def answer(self, query: Query, responses: Floats) -> Floats:
         """Take the responses (m,) to `query.send`, count them, and return F (B,)."""
-        return query.objective.combine(self.by_side(query, responses))
+        by_fill = self._take(query, responses)
+        return over_fills(np.stack([query.objective.combine(one) for one in by_fill]), self.how)
 
     def by_side(self, query: Query, responses: Floats) -> Floats:
         """The same, but return the responses (sides, B) that F is made of."""
-        scores = self.responses.scores
-        scores.update(zip(query.send_keys, responses.tolist(), strict=True))
+        return over_fills(self._take(query, responses), self.how)
+
+    def score(self, kept: Bools) -> float | None:
+        """The response to the image that keeps this set (n,), where any search over it has asked."""
+        (key,) = pack(kept[None])
+        if any(key not in known.scores for known in self.responses):
+            return None
+        return float(over_fills(np.array([known.scores[key] for known in self.responses]), self.how))
+
+    def _take(self, query: Query, responses: Floats) -> Floats:
+        """Note the responses to `query.send`, count them, and return all that was asked for, (fills, sides, B)."""
+        values, whole = iter(responses.tolist()), _whole(query.send)
+        for known, keys in zip(self.responses, query.send_keys, strict=True):
+            known.scores.update((key, next(values)) for key in keys)
+            if whole in query.keys and whole not in known.scores:
+                known.copy(whole, self.responses[0])
         new = [key for key in dict.fromkeys(query.keys) if key not in self.asked]
         self.asked.update(new)
         if query.send.dtype == np.bool_:  # of pixel masks there is nothing to say about regions
-            self.archive.add(new, [scores[key] for key in new], query.send.shape[1])
-        sides = query.objective.sides
-        for side, fresh in zip(sides, query.fresh, strict=True):
-            self.ledger.add(query.stage, side, len(query.keys) // len(sides), fresh)
-        return np.array([scores[key] for key in query.keys]).reshape(len(sides), -1)
+            found = [[known.scores[key] for key in new] for known in self.responses]
+            self.archive.add(new, found, query.send.shape[1])
+        for side, nominal, fresh in zip(query.objective.sides, query.nominal, query.fresh, strict=True):
+            self.ledger.add(query.stage, side, nominal, fresh)
+        scores = [[known.scores[key] for key in query.keys] for known in self.responses]
+        return np.array(scores).reshape(len(self.responses), len(query.fresh), -1)
+
+    def _images(self, keys: Collection[bytes], whole: bytes | None) -> int:
+        """How many masked images these sets are, over all fills."""
+        return sum(1 if key == whole else len(self.responses) for key in keys)
+
+
+def _whole(rows: Rows) -> bytes | None:
+    """The key of the set that keeps every region, for rows that are sets."""
+    return pack(np.ones((1, rows.shape[1]), dtype=bool))[0] if rows.dtype == np.bool_ else None
 
 
 def complement(rows: Rows) -> Rows:

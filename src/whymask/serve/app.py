@@ -11,7 +11,6 @@ from fastapi import Request as HttpRequest
 from fastapi.responses import JSONResponse, Response
 
 from whymask.errors import WhymaskError
-from whymask.images.masking import FILLS
 from whymask.methods import METHOD, methods
 from whymask.models.base import Model
 from whymask.models.registry import Ability
@@ -21,7 +20,7 @@ from whymask.serve.guard import Guard, RequestError
 from whymask.serve.history import History
 from whymask.serve.jobs import Job, Jobs, QueueFullError
 from whymask.serve.limits import Turns, Uploads, unavailable
-from whymask.serve.request import MAX_BYTES, Request, read_image
+from whymask.serve.request import CHOICES, MAX_BYTES, Request, read_image
 from whymask.views.document import document
 from whymask.views.report import VIEWER, asset, report
 
@@ -105,7 +104,7 @@ def page_options(models: Collection[str], abilities: Mapping[str, Collection[str
         "asked": [name for name in models if "question" in can(name)],  # those that answer questions
         "methods": listed,
         "method": METHOD,
-        "fills": FILLS,
+        "fills": CHOICES,
         "max_bytes": MAX_BYTES,
     }
 

@@ -20,6 +20,7 @@ MAX_REGIONS = 400
 FORMATS = ("JPEG", "PNG", "WEBP")
 FIELDS = ("model", "method", "k", "target", "question", "regions", "fill", "resize", "seed")
 RESIZES = ("own", "squash")
+CHOICES = (*FILLS, "several")  # of fills
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Request:
                 method=method,
                 k=_size(given["k"], method, count) if "k" in given else None,
                 regions=regions,
-                fill=_one_of("fill", given.get("fill", "black"), FILLS),
+                fill=_one_of("fill", given.get("fill", "black"), CHOICES),
                 resize=_one_of("resize", given.get("resize", "own"), RESIZES),  # type: ignore[arg-type]
                 seed=_number("seed", given.get("seed", "0"), least=0),
             ),

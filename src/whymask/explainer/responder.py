@@ -1,0 +1,130 @@
+"""Sends masked images to the model: pieces of many searches in common batches."""
+
+import time
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whymask.arrays import Floats, Rows
+from whymask.images.masking import blend, compose, stack
+from whymask.images.partition import Partition
+from whymask.models.base import Bound, Model, Response
+from whymask.models.batching import Batching, is_out_of_memory, too_large
+from whymask.search.driver import Piece
+from whymask.search.objective import Responses, pack
+
+
+class Owner(Protocol):
+    """What the responder must know of a case."""
+
+    model: Model
+    partition: Partition
+    batching: Batching
+    before_batch: Callable[[int], None] | None
+
+
+@dataclass(eq=False)
+class Filled:
+    """The image of a case on one fill, and every response to masked versions of it."""
+
+    case: Owner
+    bound: Bound
+    responses: Responses = field(default_factory=Responses)
+
+    @property
+    def key(self) -> Hashable:
+        """What can share a batch has the same."""
+        return id(self.case.model), self.bound.key
+
+    @cached_property
+    def _index(self) -> Any:
+        return self.bound.index(self.case.partition.labels)
+
+    def inputs(self, rows: Rows, room: Any = None) -> Any:
+        """The masked inputs (B, ...) of kept sets (B, n) or pixel masks (B, H, W), sets in the memory of `room`."""
+        x, x0 = self.bound.inputs, self.bound.fill_inputs
+        if rows.dtype == np.bool_:
+            return compose(rows, self._index, x, x0, room)
+        return blend(rows, self.bound.pixel, x, x0)
+
+
+class Responder:
+    """Answers the driver's batches: each piece is about a `Filled`, and rows that fit together share a forward.
+
+    A batch that does not fit into memory is sent in halves.
+    """
+
+    def __init__(self) -> None:
+        self._room: dict[Hashable, Any] = {}  # the last batch of tensors: the next of its kind reuses its memory
+
+    def __call__(self, pieces: Sequence[Piece]) -> list[Floats]:
+        """The scores of each piece."""
+        answers: list[Floats] = [np.empty(0)] * len(pieces)
+        by_key: dict[Hashable, list[int]] = {}
+        for i, (filled, _) in enumerate(pieces):
+            by_key.setdefault(filled.key, []).append(i)
+        for together in by_key.values():
+            some = [pieces[i] for i in together]
+            for i, scores in zip(together, _by_piece(self._forward(some), some), strict=True):
+                answers[i] = scores
+        return answers
+
+    def _forward(self, pieces: Sequence[Piece]) -> Floats:
+        case: Owner = pieces[0][0].case
+        count = sum(len(rows) for _, rows in pieces)
+        if case.before_batch:
+            case.before_batch(count)
+        start = time.perf_counter()
+        response = self._attempt(pieces, count)
+        if response is None:
+            if count == 1:
+                raise too_large()
+            case.batching.out_of_memory(count)
+            return np.concatenate([self._forward(half) for half in halves(pieces)])
+        case.batching.record(count, time.perf_counter() - start)
+        if response.top is not None:
+            for (filled, rows), answers in zip(pieces, _by_piece(response.top, pieces), strict=True):
+                filled.responses.answers.update(zip(pack(rows), answers.tolist(), strict=True))
+        return response.score
+
+    def _attempt(self, pieces: Sequence[Piece], count: int) -> Response | None:
+        """The response to a batch; None when memory ran out, and then nothing of the batch is left in it."""
+        first: Filled = pieces[0][0]
+        room, key = self._room, first.key
+        if key not in room or len(room[key]) < count:
+            room.clear()  # first, so that two batches are never held at once
+        try:
+            if len(pieces) == 1:  # one image: its batches can be composed in the same memory
+                inputs = first.inputs(pieces[0][1], room.get(key))
+                if not isinstance(inputs, np.ndarray):  # only tensors are composed in given memory
+                    room.setdefault(key, inputs)
+            else:
+                inputs = stack([filled.inputs(rows) for filled, rows in pieces])
+            return first.case.model.respond(inputs, [filled.bound for filled, rows in pieces for _ in rows])
+        except Exception as error:  # of any library
+            if not is_out_of_memory(error):
+                raise
+            room.clear()
+            return None
+
+
+def _by_piece(values: NDArray[Any], pieces: Sequence[Piece]) -> list[NDArray[Any]]:
+    return np.split(values, np.cumsum([len(rows) for _, rows in pieces])[:-1])
+
+
+def halves(pieces: Sequence[Piece]) -> tuple[list[Piece], list[Piece]]:
+    """The same rows in two lists of pieces, about half of them in each."""
+    left = sum(len(rows) for _, rows in pieces) // 2
+    first: list[Piece] = []
+    second: list[Piece] = []
+    for about, rows in pieces:
+        if left:
+            first.append((about, rows[:left]))
+        if len(rows) > left:
+            second.append((about, rows[left:]))
+        left = max(0, left - len(rows))
+    return first, second
