@@ -20,7 +20,7 @@ import whymask
 from whymask.explainer.case import Case, Responder
 from whymask.images.imaging import CentreCrop
 from whymask.methods import Recipe
-from whymask.models.clip import ClipZeroShot
+from whymask.models.zero_shot import ZeroShot
 from whymask.search import drive
 
 
@@ -52,7 +52,7 @@ def clip_vit_l14(device: str, dtype: str):
         def forward(self, pixels):
             return self.model(pixel_values=pixels).image_embeds
 
-    return ClipZeroShot(
+    return ZeroShot(
         Features(),
         embed=lambda texts: np.random.default_rng(len(texts[0])).normal(size=(len(texts), 768)).astype(np.float32),
         scale=100.0,
