@@ -21,7 +21,7 @@ from whymask.explainer.case import Case
 from whymask.explainer.responder import Responder
 from whymask.images.imaging import CentreCrop
 from whymask.methods import Recipe
-from whymask.models.clip import ClipZeroShot
+from whymask.models.zero_shot import ZeroShot
 from whymask.search import drive
 
 
@@ -53,7 +53,7 @@ def clip_vit_l14(device: str, dtype: str):
         def forward(self, pixels):
             return self.model(pixel_values=pixels).image_embeds
 
-    return ClipZeroShot(
+    return ZeroShot(
         Features(),
         embed=lambda texts: np.random.default_rng(len(texts[0])).normal(size=(len(texts), 768)).astype(np.float32),
         scale=100.0,

@@ -6,7 +6,7 @@ import whymask
 from whymask import WhymaskError
 from whymask.images.imaging import CentreCrop
 from whymask.methods import Recipe
-from whymask.models.clip import ClipZeroShot
+from whymask.models.zero_shot import ZeroShot
 
 from baselines.plain import every_pixel
 from models.tiny import lit, quadrants
@@ -41,7 +41,7 @@ def model(tmp_path, monkeypatch):
     def embed(lines):
         return np.stack([np.random.default_rng(texts[line]).normal(size=16).astype(np.float32) for line in lines])
 
-    return ClipZeroShot(
+    return ZeroShot(
         Encoder(clip), embed, 10.0, CentreCrop(32), ["a", "b"], ["{}"],
         mean=(0, 0, 0), std=(255, 255, 255), name="tiny", fingerprint="tiny",
     )  # fmt: skip
@@ -130,7 +130,7 @@ def test_open_clip(batch_first, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     torch.manual_seed(0)
     net = OpenClip(batch_first).eval()
-    model = ClipZeroShot(
+    model = ZeroShot(
         net, lambda lines: np.random.default_rng(1).normal(size=(len(lines), 16)).astype(np.float32), 10.0,
         CentreCrop(32), ["a", "b"], ["{}"], mean=(0, 0, 0), std=(255, 255, 255), name="tiny", fingerprint="tiny",
     )  # fmt: skip

@@ -9,7 +9,7 @@ import whymask
 from whymask.baselines.ig2 import BLURS, path_integral, score_and_features
 from whymask.images.imaging import CentreCrop
 from whymask.methods import Recipe
-from whymask.models.clip import ClipZeroShot
+from whymask.models.zero_shot import ZeroShot
 
 from baselines.plain import every_pixel, linear, planted, smooth
 
@@ -128,7 +128,7 @@ def test_without_a_linear_layer_the_output_is_the_feature(tmp_path, monkeypatch)
     """CLIP RN101: the image embedding."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     torch.manual_seed(0)
-    model = ClipZeroShot(
+    model = ZeroShot(
         AttentionPool(), lambda lines: np.random.default_rng(0).normal(size=(len(lines), 8)).astype(np.float32), 10.0,
         CentreCrop(16), ["a", "b"], ["{}"], mean=(0, 0, 0), std=(255, 255, 255), name="tiny", fingerprint="tiny",
     )  # fmt: skip

@@ -14,8 +14,8 @@ from skimage.data import data_dir
 import whymask
 from whymask import WhymaskError
 from whymask.images.imaging import CentreCrop, load_image
-from whymask.models import clip
-from whymask.models.clip import ClipZeroShot, cached_text_matrix
+from whymask.models import clip, zero_shot
+from whymask.models.zero_shot import ZeroShot, cached_text_matrix
 
 from models.checkpoints import edited, without
 
@@ -58,6 +58,20 @@ def test_equals_the_library_on_the_unmasked_image(checkpoint):
     for index, name in enumerate(CLASSES):
         assert score(model, name) == pytest.approx(expected[index], abs=1e-4)
     assert model.bind(PHOTO).target.label == CLASSES[expected.argmax()]
+
+
+def test_a_classifier_with_its_tower_is_no_zero_shot_model(checkpoint, tmp_path):
+    """The type of its configuration is that of CLIP too."""
+    config = transformers.CLIPConfig.from_pretrained(checkpoint[0])
+    config.id2label = {0: "a rocket", 1: "no rocket"}
+    head = transformers.CLIPForImageClassification(config).eval()
+    for part in (head, checkpoint[2]):
+        part.save_pretrained(tmp_path / "head")
+    model = whymask.load(str(tmp_path / "head"))
+    assert model.labels == ["a rocket", "no rocket"]
+    with torch.inference_mode():
+        expected = head(**checkpoint[2](images=PHOTO, return_tensors="pt")).logits.softmax(dim=-1)[0]
+    assert score(model, "no rocket") == pytest.approx(float(expected[1]), abs=1e-5)
 
 
 def test_the_image_tower_is_compiled(checkpoint, monkeypatch):
@@ -142,7 +156,7 @@ def test_texts_of_another_kind_of_device_are_computed_anew(tmp_path, monkeypatch
         return np.array([[len(text), 1.0] for text in texts], dtype=np.float32)
 
     def load(device):
-        return ClipZeroShot(
+        return ZeroShot(
             torch.nn.Flatten(), embed, 2.0, CentreCrop(16), ["a", "bb"], ["{}"], device=device,
             mean=(0, 0, 0), std=(1, 1, 1), name="tiny", fingerprint="tiny",
         )  # fmt: skip
@@ -206,6 +220,7 @@ class OpenClip:
         model = torch.nn.Module()
         model.visual, model.text = Tower(3 * 8 * 8, quick), Tower(20, quick)
         model.logit_scale = torch.nn.Parameter(torch.tensor(2.0))
+        model.logit_bias = torch.nn.Parameter(torch.tensor([-3.0])) if "SigLIP" in architecture else None
         first = "first" in architecture  # known to the configuration only: no layer and no attribute shows it
         model.encode_text = lambda tokens: model.text(tokens.flip(1) if first else tokens)
         steps = [lambda image: image.resize((8, 8)), MaybeToTensor(), None]
@@ -246,6 +261,18 @@ def test_open_clip_has_the_activation_of_its_weights(name, asked, quick, open_cl
     expected = (np.exp(2.0) * torch.nn.functional.cosine_similarity(seen, named)).softmax(dim=0)
     for index, label in enumerate(CLASSES):
         assert score(model, label) == pytest.approx(float(expected[index]), abs=1e-5)
+
+
+def test_open_clips_siglip_scores_each_text_alone(open_clip):
+    clip, siglip = (
+        whymask.load(f"clip:{arch}/f.pt", classes=CLASSES, templates=["{}"]) for arch in ("RN101", "SigLIP")
+    )
+    bound = siglip.bind(PHOTO, target=0)
+    with torch.inference_mode():
+        logits = clip._similar(clip.module(bound.inputs[None]))[0]
+    for index, label in enumerate(CLASSES):
+        assert score(siglip, label) == pytest.approx(float(torch.sigmoid(logits[index] - 3)), abs=1e-6)
+    assert whymask.load("clip:SigLIP/f.pt", classes=["dog"]).besides["templates"] == ["This is a photo of {}."]
 
 
 def test_the_activation_is_part_of_the_fingerprint_and_of_the_cached_texts(open_clip):
@@ -305,7 +332,7 @@ def test_the_usual_texts_do_not_depend_on_what_is_installed(installed, checkpoin
         given.append((classes, templates))
         return np.eye(1000, 16, dtype=np.float32) + 0.1
 
-    monkeypatch.setattr(clip, "cached_text_matrix", matrix)
+    monkeypatch.setattr(zero_shot, "cached_text_matrix", matrix)
     assert len(whymask.load(checkpoint[0]).labels) == 1000
     ((classes, templates),) = given
     assert (len(classes), classes[0], classes[134], classes[999]) == (1000, "tench", "crane bird", "toilet paper")

@@ -58,10 +58,21 @@ def test_a_family_of_one_model_is_known_by_its_name(registered):
 
 def test_a_family_is_known_by_the_type_of_its_checkpoints(registered, tmp_path):
     pytest.importorskip("transformers", reason="transformers is not installed: whymask[hf]")
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "siglip"}))
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "align"}))
     assert find(str(tmp_path))[0].name == "hf:NAME"
-    family = registered(Family("NAME/OF-SIGLIP", "my own", load, model_type="siglip"))
+    family = registered(Family("NAME/OF-ALIGN", "my own", load, model_type="align"))
     assert find(str(tmp_path)) == find(f"hf:{tmp_path}") == (family, str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("architectures", "known"), [(None, True), (["AlignModel"], True), (["AlignForImageClassification"], False)]
+)
+def test_a_family_may_be_of_one_class_only(architectures, known, registered, tmp_path):
+    pytest.importorskip("transformers", reason="transformers is not installed: whymask[hf]")
+    config = {"model_type": "align", "architectures": architectures}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    family = registered(Family("NAME/OF-ALIGN", "my own", load, model_type="align", architecture="AlignModel"))
+    assert find(str(tmp_path))[0] is (family if known else FAMILIES["hf:NAME"])
 
 
 def test_the_models_of_this_package_come_first(registered):

@@ -433,6 +433,8 @@ models = [
     whymask.wrap(closed((1, 0.5))),
     whymask.load(f"{folder}/vit"),
     whymask.load(f"{folder}/clip", classes=["rocket", "tower"], templates=["a {}"]),
+    whymask.load(f"{folder}/siglip", classes=["rocket", "tower"]),
+    whymask.load(f"{folder}/naflex", classes=["rocket", "tower"]),
     whymask.load(f"{folder}/llava", max_side=16),
     whymask.load(f"{folder}/qwen"),
 ]
@@ -442,7 +444,7 @@ print(*(model.fingerprint for model in models), sep="\\n")
 
 @needs_transformers
 def test_every_process_finds_the_same(tmp_path):
-    from models import tiny_clip, tiny_mllm
+    from models import tiny_clip, tiny_mllm, tiny_siglip
     from models.test_hf import vit
 
     torch.manual_seed(0)
@@ -450,13 +452,15 @@ def test_every_process_finds_the_same(tmp_path):
     tiny_mllm.save(tiny_mllm.llava(), tmp_path / "llava")
     tiny_mllm.save(tiny_mllm.qwen(), tmp_path / "qwen")
     tiny_clip.save(tmp_path / "clip")
+    tiny_siglip.save(tmp_path / "siglip")
+    tiny_siglip.save(tmp_path / "naflex", naflex=True)
     runs = []
     for seed in "12":  # of the order of sets
         own = {"PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path), "XDG_CACHE_HOME": str(tmp_path / seed)}
         command = [sys.executable, "-c", FRESH, str(tmp_path)]
         runs.append(subprocess.Popen(command, env={**os.environ, **own}, stdout=subprocess.PIPE, text=True))
     first, second = (run.communicate()[0].splitlines() for run in runs)
-    assert len(set(first)) == 7
+    assert len(set(first)) == 9
     assert first == second
 
 

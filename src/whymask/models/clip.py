@@ -1,9 +1,6 @@
-"""CLIP zero-shot classification: class names as texts, through transformers or open_clip."""
+"""CLIP and SigLIP: zero-shot classifiers, through transformers or open_clip."""
 
-import os
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -11,12 +8,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import Image
+from torch.nn import Identity
 
 from whymask.errors import WhymaskError
-from whymask.images.imaging import Geometry, Preprocessed
-from whymask.models.base import Bound, Target, View, composed
-from whymask.models.classifier import is_number
-from whymask.models.differentiable import Evidence
+from whymask.images.imaging import Preprocessed
+from whymask.models.base import composed
 from whymask.models.hf import (
     configuration,
     from_checkpoint,
@@ -25,131 +22,104 @@ from whymask.models.hf import (
     pixel_steps,
     tokenization,
 )
-from whymask.models.packages import cache_folder, optional
-from whymask.models.torch_module import TorchClassifier, device_of, module_fingerprint
+from whymask.models.packages import optional
+from whymask.models.torch_module import device_of, evaluating, module_fingerprint
+from whymask.models.zero_shot import Texts, ZeroShot, lines
 from whymask.models.zoo import before_tensors
-from whymask.utils.digest import digest
-from whymask.utils.files import atomic
 
 TEXTS = Path(__file__).parent / "clip_texts"
 """ImageNet's class names of open_clip and OpenAI's templates for them (its LICENSE says where they are from)."""
 CLASSES, TEMPLATES = TEXTS / "imagenet_classes.txt", TEXTS / "imagenet_templates.txt"
+SIGLIP_TEMPLATES = ("This is a photo of {}.",)
 WHOLE_MODELS = ("hf-hub:", "local-dir:")
 """How open_clip's names of models begin that bring their weights and their configuration."""
-Texts = str | os.PathLike[str] | Sequence[str]
-"""Lines of a file, or the lines themselves."""
-
-
-class ClipZeroShot(TorchClassifier):
-    """softmax over scale * cos(image, class text); the module maps pixels to image features.
-
-    A target that is no class is a free text: it is scored against all classes, as one more of them, and only for the
-    images that ask for it. `fingerprint` is that of both towers and the tokenizer.
-    """
-
-    def __init__(
-        self,
-        encoder: torch.nn.Module,
-        embed: Callable[[list[str]], NDArray[np.float32]],
-        scale: float,
-        geometry: Geometry,
-        classes: Sequence[str],
-        templates: Sequence[str],
-        *,
-        fingerprint: str,
-        **options: Any,
-    ) -> None:
-        super().__init__(encoder, geometry, classes, fingerprint=fingerprint, **options)
-        self.besides |= {"scale": scale, "classes": list(classes), "templates": list(templates)}
-        self.scale = scale
-        self._embed = embed
-        self._free: dict[str, int] = {}
-        # Only the image tower is converted to another dtype; CUDA rounds differently from a CPU.
-        matrix = cached_text_matrix(embed, list(classes), list(templates), f"{fingerprint} {self.device.type}")
-        self.texts = torch.from_numpy(matrix).to(self.device)  # (classes + free texts, D), rows of length 1
-
-    def settle(self, view: View, target: int | str | None, question: str | None) -> Bound:
-        """As every classifier; any other text than a class name is a target too."""
-        known = {label.lower() for label in self.labels}
-        if isinstance(target, str) and not is_number(target) and target.strip().lower() not in known:
-            return replace(super().settle(view, 0, question), target=Target.named(target.strip()))
-        if len(self.labels) == 1:
-            raise WhymaskError(f"the only class of {self.name} scores 1 on every image: pass more classes.")
-        return super().settle(view, target, question)
-
-    def evidence(self, outputs: torch.Tensor, targets: Sequence[int]) -> Evidence:
-        """Among the classes, and the image's own free text where the target is one, from image features."""
-        wanted = torch.tensor(targets, device=self.device)
-        own = self.scale * (outputs / outputs.norm(dim=1, keepdim=True) * self.texts[wanted]).sum(dim=1)
-        total = torch.logsumexp(self._similar(outputs), dim=1)
-        return Evidence(own, torch.where(wanted >= len(self.labels), torch.logaddexp(total, own), total))
-
-    def preferred(self, outputs: torch.Tensor) -> torch.Tensor:
-        """The classes that are most similar (B,)."""
-        return self._similar(outputs).argmax(dim=1)
-
-    def _similar(self, features: torch.Tensor) -> torch.Tensor:
-        """scale * cos(image, class text), (B, classes)."""
-        unit: torch.Tensor = features / features.norm(dim=1, keepdim=True)
-        return self.scale * unit @ self.texts[: len(self.labels)].T
-
-    def wanted(self, bound: Bound) -> int:
-        """The row of the text that is explained; a free one is embedded when it is first asked for."""
-        text = bound.target.label
-        if bound.target.numbered:
-            return bound.target.index
-        if text not in self._free:
-            row = torch.from_numpy(_unit(self._embed([text]))).to(self.device)
-            self._free[text] = len(self.texts)
-            self.texts = torch.cat([self.texts, row])
-        return self._free[text]
 
 
 def load(
     checkpoint: str,
     *,
     classes: Texts = CLASSES,
-    templates: Texts = TEMPLATES,
+    templates: Texts | None = None,
     device: str = "cpu",
     dtype: str = "fp32",
     compile: bool = False,
-) -> ClipZeroShot:
-    """CLIP of transformers ("openai/clip-vit-large-patch14", a folder) or open_clip ("clip:RN101/openai").
+) -> ZeroShot:
+    """CLIP or SigLIP of transformers ("openai/clip-vit-large-patch14", a folder) or open_clip ("clip:RN101/openai").
 
     Args:
         checkpoint: which weights. After "clip:", ARCHITECTURE/TAG, ARCHITECTURE/FILE, hf-hub:NAME or local-dir:FOLDER.
             A file does not say which activation its weights were trained with, so the architecture must: those from
             OpenAI were with QuickGELU ("clip:RN101-quickgelu/RN101.pt").
         classes: class names, one a line; by default ImageNet's as open_clip has them.
-        templates: texts with {} for the name; by default OpenAI's 80 for ImageNet.
+        templates: texts with {} for the name, whose embeddings are averaged. By default OpenAI's 80 for ImageNet; for
+            SigLIP the one of its model cards, "This is a photo of {}.", since its bias was learned on single texts and
+            a mean over many is nearer to every image.
     """
-    names, texts, which = _lines(classes), _lines(templates), checkpoint.removeprefix("clip:")
-    if any("{}" not in text for text in texts):
-        raise WhymaskError("every template needs {} where the class name goes.")
+    texts, which = _texts(classes, templates), checkpoint.removeprefix("clip:")
     parts = (_transformers if which == checkpoint else _open_clip)(which, device_of(device))
-    options: dict[str, Any] = {"name": checkpoint, "device": device, "dtype": dtype, "compile": compile}
-    return ClipZeroShot(**parts, classes=names, templates=texts, **options)
+    return ZeroShot(**parts | texts, name=checkpoint, device=device, dtype=dtype, compile=compile)
+
+
+def from_module(
+    model: Any,
+    processor: Any,
+    *,
+    classes: Texts = CLASSES,
+    templates: Texts | None = None,
+    device: str | None = None,
+    dtype: str | None = None,
+    compile: bool = False,
+) -> ZeroShot:
+    """A CLIPModel, SiglipModel or Siglip2Model that is already there, with its processor; the model is left as it is.
+
+    Images are seen with the weights the image tower has at that time. Texts, scale and bias are read here: after the
+    text tower has been trained, call this again.
+    """
+    parts = _towers(model, processor.image_processor, processor.tokenizer) | _texts(classes, templates)
+    name = model.config.name_or_path or type(model).__name__
+    return ZeroShot(**parts, name=name, device=device, dtype=dtype, compile=compile, borrowed=True)
+
+
+def _texts(classes: Texts, templates: Texts | None) -> dict[str, list[str]]:
+    """The texts that were given; without templates the usual ones of the model remain."""
+    if templates is None:
+        return {"classes": lines(classes)}
+    texts = {"classes": lines(classes), "templates": lines(templates)}
+    if any("{}" not in text for text in texts["templates"]):
+        raise WhymaskError("every template needs {} where the class name goes.")
+    return texts
 
 
 def _transformers(checkpoint: str, device: torch.device) -> dict[str, Any]:
-    from transformers import AutoImageProcessor, AutoTokenizer, CLIPModel
+    from transformers import AutoImageProcessor, AutoModel, AutoTokenizer
 
-    model = model_from_checkpoint(CLIPModel, checkpoint).eval()
+    model = model_from_checkpoint(AutoModel, checkpoint).eval()
     processor = from_checkpoint(AutoImageProcessor, checkpoint)
     tokenizer = from_checkpoint(AutoTokenizer, checkpoint)
-    model.to(device)
+    return _towers(model.to(device), processor, tokenizer)
+
+
+def _towers(model: Any, processor: Any, tokenizer: Any) -> dict[str, Any]:
+    """The parts of a zero-shot classifier, of a model that embeds images and texts."""
+    sigmoid, flexible = hasattr(model, "logit_bias"), model.config.model_type == "siglip2"
+    image, text = model.vision_model, model.text_model
+    project_image, project_text = (getattr(model, f"{kind}_projection", Identity()) for kind in ("visual", "text"))
+    # SigLIP reads a text off its last position, so it is given texts of the one length it was trained with.
+    length = {"padding": "max_length", "max_length": model.config.text_config.max_position_embeddings}
 
     def embed(texts: list[str]) -> NDArray[np.float32]:
-        tokens = tokenizer(texts, padding=True, truncation=True, return_tensors="pt").to(device)
-        with torch.inference_mode():
-            pooled = model.text_model(**{k: tokens[k] for k in ("input_ids", "attention_mask")}).pooler_output
-            return np.asarray(model.text_projection(pooled).float().cpu())
+        tokens = tokenizer(texts, truncation=True, return_tensors="pt", **(length if sigmoid else {"padding": True}))
+        given = {name: tokens[name].to(model.device) for name in ("input_ids", "attention_mask") if name in tokens}
+        with torch.inference_mode(), evaluating(model):
+            return np.asarray(project_text(text(**given).pooler_output).float().cpu())
 
     return {
-        "encoder": _Image(model.vision_model, model.visual_projection),
+        "encoder": (_Patches if flexible else _Image)(image, project_image),
         "embed": embed,
         "scale": model.logit_scale.exp().item(),
-        "geometry": Preprocessed([pixel_steps(processor)]),
+        "bias": model.logit_bias.item() if sigmoid else None,
+        "templates": SIGLIP_TEMPLATES if sigmoid else lines(TEMPLATES),
+        "geometry": Preprocessed([patched_steps(processor) if flexible else pixel_steps(processor)]),
         "fingerprint": composed(
             module_fingerprint(model), configuration=configuration(model), tokens=tokenization(tokenizer)
         ),
@@ -160,13 +130,50 @@ def _transformers(checkpoint: str, device: torch.device) -> dict[str, Any]:
 class _Image(torch.nn.Module):
     """Pixels to image features."""
 
-    def __init__(self, vision: torch.nn.Module, projection: torch.nn.Module) -> None:
+    def __init__(self, vision: Any, projection: Any) -> None:
         super().__init__()
         self.vision, self.projection = vision, projection
 
     def forward(self, pixels: torch.Tensor) -> torch.Tensor:
-        features: torch.Tensor = self.projection(self.vision(pixel_values=pixels).pooler_output)
+        features: torch.Tensor = self.projection(self.vision(**self.given(pixels)).pooler_output)
         return features
+
+    def given(self, pixels: torch.Tensor) -> dict[str, Any]:
+        """What the tower takes, for pixels (B, 3, H, W)."""
+        return {"pixel_values": pixels}
+
+
+class _Patches(_Image):
+    """The same for SigLIP 2 NaFlex, which takes images of any shape, cut into patches.
+
+    Its processor fills up the patches of an image to a common number and masks what it has added. Images of one batch
+    have the same shape here, so nothing is added.
+    """
+
+    def given(self, pixels: torch.Tensor) -> dict[str, Any]:
+        """Patches (B, rows * columns, patch * patch * 3), row by row."""
+        count, channels, height, width = pixels.shape
+        patch: int = self.vision.config.patch_size
+        rows, columns = height // patch, width // patch
+        cut = pixels.reshape(count, channels, rows, patch, columns, patch).permute(0, 2, 4, 3, 5, 1)
+        return {
+            "pixel_values": cut.reshape(count, rows * columns, -1),
+            "pixel_attention_mask": None,
+            "spatial_shapes": torch.tensor([[rows, columns]]).expand(count, 2),
+        }
+
+
+def patched_steps(processor: Any) -> Any:
+    """As `pixel_steps`, for a processor that cuts the image into patches."""
+
+    def steps(image: Image.Image) -> Any:
+        found = processor(images=image, do_rescale=False, do_normalize=False, return_tensors="np")
+        (rows, columns), patch = found["spatial_shapes"][0], processor.patch_size
+        patches = found["pixel_values"][0][: rows * columns].reshape(rows, columns, patch, patch, 3)
+        pixels = patches.swapaxes(1, 2).reshape(rows * patch, columns * patch, 3)
+        return np.clip(np.rint(pixels), 0, 255).astype(np.uint8)
+
+    return steps
 
 
 def _open_clip(which: str, device: torch.device) -> dict[str, Any]:
@@ -178,6 +185,7 @@ def _open_clip(which: str, device: torch.device) -> dict[str, Any]:
         raise WhymaskError(f"clip:{which} names no weights: pass 'clip:ARCH/WEIGHTS', such as 'clip:RN101/openai'.")
     model, transform, config = _built(open_clip, architecture, weights)
     tokenizer = open_clip.get_tokenizer(architecture)
+    sigmoid = getattr(model, "logit_bias", None) is not None
     model.to(device)
 
     def embed(texts: list[str]) -> NDArray[np.float32]:
@@ -188,10 +196,12 @@ def _open_clip(which: str, device: torch.device) -> dict[str, Any]:
         "encoder": model.visual,
         "embed": embed,
         "scale": model.logit_scale.exp().item(),
+        "bias": model.logit_bias.item() if sigmoid else None,
+        "templates": SIGLIP_TEMPLATES if sigmoid else lines(TEMPLATES),
         "geometry": Preprocessed(before_tensors(transform)),
         # A tokenizer of any kind, by the tokens of a thousand names.
         "fingerprint": composed(
-            module_fingerprint(model), configuration=config, tokens=tokenizer(_lines(CLASSES)).tolist()
+            module_fingerprint(model), configuration=config, tokens=tokenizer(lines(CLASSES)).tolist()
         ),
         "mean": tuple(255 * m for m in model.visual.image_mean),
         "std": tuple(255 * s for s in model.visual.image_std),
@@ -217,37 +227,3 @@ def _built(open_clip: Any, architecture: str, weights: str | None) -> tuple[Any,
         raise WhymaskError(f"open_clip cannot load {name!r}: {str(error).splitlines()[0]}") from None
     config = open_clip.get_model_config(architecture)
     return model.eval(), transform, {**config, "quick_gelu": quick or config.get("quick_gelu", False)}
-
-
-def cached_text_matrix(
-    embed: Callable[[list[str]], NDArray[np.float32]], classes: list[str], templates: list[str], embedder: str
-) -> NDArray[np.float32]:
-    """One unit row per class: the mean of its unit text embeddings over the templates, made unit again.
-
-    Kept on disk, since a thousand classes times eighty templates take minutes on a CPU. `embedder` identifies all that
-    moves an embedding.
-    """
-    file = cache_folder() / f"text-{digest([embedder, templates, classes])}.npy"
-    if file.is_file():
-        return np.asarray(np.load(file, allow_pickle=False))
-    rows = (_unit(embed([template.format(name) for template in templates])) for name in classes)
-    matrix = np.stack([_unit(row.mean(axis=0)) for row in rows])
-    with atomic(file) as out:
-        np.save(out, matrix)
-    return matrix
-
-
-def _unit(rows: NDArray[Any]) -> NDArray[np.float32]:
-    return np.asarray(rows / np.linalg.norm(rows, axis=-1, keepdims=True), dtype=np.float32)
-
-
-def _lines(texts: Texts) -> list[str]:
-    if isinstance(texts, str | os.PathLike):
-        path = Path(texts)
-        if not path.is_file():
-            raise WhymaskError(f"there is no file {path}.")
-        texts = path.read_text(encoding="utf-8").splitlines()
-    lines = [text.strip() for text in texts if text.strip()]
-    if not lines:
-        raise WhymaskError("the list of classes or templates is empty.")
-    return lines

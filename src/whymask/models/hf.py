@@ -160,6 +160,7 @@ def tokenization(tokenizer: Any) -> list[Any]:
         rules |= {"padding": None, "truncation": None}  # those of the last call
     else:
         rules = {"vocabulary": tokenizer.get_vocab(), "files": _saved(tokenizer)}
+        rules["lower case"] = getattr(tokenizer, "do_lower_case", None)
     special = {name: str(token) for name, token in tokenizer.special_tokens_map.items()}
     sides = [tokenizer.model_max_length, tokenizer.padding_side, tokenizer.truncation_side]
     return [rules, special, sides, tokenizer.chat_template]

@@ -28,15 +28,15 @@ class Family:
     Another package adds one by `whymask.register(family)`, or by an entry point of the group "whymask.models":
 
     >>> family = Family(
-    ...     "siglip:NAME",
-    ...     "SigLIP of transformers (siglip:google/siglip-base-patch16-224, ...)",
-    ...     "my_package.siglip:load",  # def load(name: str, *, device: str = "cpu") -> Model
-    ...     ids="siglip:(.+)",
+    ...     "align:NAME",
+    ...     "ALIGN of transformers (align:kakaobrain/align-base, ...)",
+    ...     "my_package.align:load",  # def load(name: str, *, device: str = "cpu") -> Model
+    ...     ids="align:(.+)",
     ...     needs=("transformers",),
     ...     can=("gradients", "class"),
     ... )
-    >>> family.match("siglip:google/siglip-base-patch16-224")
-    'google/siglip-base-patch16-224'
+    >>> family.match("align:kakaobrain/align-base")
+    'kakaobrain/align-base'
 
     Its ids then work wherever a model is named: `whymask.load`, the command line, benchmarks and the web page.
     """
@@ -52,6 +52,7 @@ class Family:
     """A regular expression of the ids; by default the name. A first group is what the loader is given instead of the
     whole id, a group "file" must be the path of a file."""
     model_type: str | None = None  # checkpoints of transformers of this type are of this family, whatever their name
+    architecture: str | None = None  # but those that name another class, such as a classifier, are not
 
     def __post_init__(self) -> None:
         try:
@@ -92,8 +93,16 @@ def _tiny(family: str, architecture: str) -> Family:
     return Family(f"tiny-{family}", summary, "whymask.models.tiny:load", ("transformers",), "hf", can=MULTIMODAL)
 
 
-def _checkpoints(name: str, summary: str, loader: str, can: tuple[Ability, ...], model_type: str | None) -> Family:
-    return Family(name, summary, loader, ("transformers",), "hf", can=can, model_type=model_type)
+def _checkpoints(
+    name: str,
+    summary: str,
+    loader: str,
+    can: tuple[Ability, ...],
+    model_type: str | None,
+    architecture: str | None = None,
+) -> Family:
+    needs = ("transformers",)
+    return Family(name, summary, loader, needs, "hf", can=can, model_type=model_type, architecture=architecture)
 
 
 MODELS = {
@@ -120,7 +129,11 @@ for _family in (
     CHECKPOINT,
     IMAGE_TEXT,
     _checkpoints("NAME/OF-CLIP", "CLIP of transformers (openai/clip-vit-large-patch14, ...) or a folder",
-                 "whymask.models.clip:load", (*CLASSIFIER, "clip"), "clip"),
+                 "whymask.models.clip:load", (*CLASSIFIER, "clip"), "clip", "CLIPModel"),
+    _checkpoints("NAME/OF-SIGLIP", "SigLIP (2) of transformers (google/siglip-base-patch16-224, ...) or a folder",
+                 "whymask.models.clip:load", CLASSIFIER, "siglip", "SiglipModel"),
+    _checkpoints("NAME/OF-SIGLIP2-NAFLEX", "SigLIP 2 for images of any shape (google/siglip2-base-patch16-naflex, "
+                 "...) or a folder", "whymask.models.clip:load", CLASSIFIER, "siglip2", "Siglip2Model"),
     _checkpoints("NAME/OF-QWEN2.5-VL", "multimodal model of transformers (Qwen/Qwen2.5-VL-3B-Instruct, ...) or a "
                  "folder: question=", "whymask.models.qwen2_5_vl:load", MULTIMODAL, "qwen2_5_vl"),
     _checkpoints("NAME/OF-LLAVA-1.5", "multimodal model of transformers (llava-hf/llava-1.5-7b-hf, ...) or a folder: "
@@ -148,8 +161,8 @@ def load(name: str, /, **options: Any) -> Model:
 
     Common options are device ("cpu", "cuda", "mps") and dtype ("fp32", "fp16", "bf16", "fp64"). Classifiers that run
     on torch take compile=True, for benchmarks of hundreds of thousands of images on a GPU; multimodal models compile
-    by themselves, unless it is False. CLIP takes classes and templates, ONNX files size, mean, std, layout and output,
-    chat servers base_url, multimodal models their limits (max_side, max_pixels, pad).
+    by themselves, unless it is False. CLIP and SigLIP take classes and templates, ONNX files size, mean, std, layout
+    and output, chat servers base_url, multimodal models their limits (max_side, max_pixels, pad).
     """
     family, argument = find(name)
     loader = family.loader
@@ -182,6 +195,9 @@ def find(name: str) -> tuple[Family, str]:
     config = import_module("whymask.models.hf").from_checkpoint(transformers.AutoConfig, checkpoint)
     types = {family.model_type: family for family in FAMILIES.values() if family.model_type}
     names = import_module("transformers.models.auto.modeling_auto").MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
-    classifies = any(name.endswith("ForImageClassification") for name in config.architectures or ())
+    classes = config.architectures or ()
+    classifies = any(name.endswith("ForImageClassification") for name in classes)
     other = IMAGE_TEXT if config.model_type in names and not classifies else CHECKPOINT
-    return types.get(config.model_type, other), checkpoint
+    family = types.get(config.model_type, other)
+    fits = not classes or family.architecture in (None, *classes)
+    return family if fits else other, checkpoint
