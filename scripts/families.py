@@ -112,8 +112,8 @@ def page() -> str:
         "A family works when P(answer) of eight masked images equals what its own processor and forward compute",
         f"within {TOLERANCE:g} in fp32, in one batch and one by one. *Exact* means that masked inputs are composed,",
         "bit by bit equal to processing the masked image; *pixels* that every masked image is processed (tiles with a",
-        "thumbnail, processors that resize in ways of their own). Prompts and weights are made up, so this says nothing",
-        "about a model's answers. `python scripts/families.py` repeats it.",
+        "thumbnail, processors that resize in ways of their own). Prompts and weights are made up, so this says",
+        "nothing about a model's answers. `python scripts/families.py` repeats it.",
         "",
     ]
     for run in runs:

@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from logging import ERROR
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -111,14 +110,12 @@ def from_pipeline(
     return classifier(model, pipeline.image_processor, name, **options)
 
 
-def with_processor(model: Any, processor: Any, **options: Any) -> Any:
-    """A model of transformers that is already there, with its processor: multimodal where that has a tokenizer."""
-    if not hasattr(model, "config") or not hasattr(model, "forward"):
-        raise WhymaskError(f"a processor belongs to a model of transformers, not to {type(model).__name__}.")
-    if hasattr(processor, "tokenizer"):
-        return import_module("whymask.models.image_text").wrap_pair(model, processor, **options)
+def with_processor(
+    model: Any, processor: Any, *, device: str | None = None, dtype: str | None = None
+) -> TorchClassifier:
+    """An image classifier that is already there, with its image processor; it is left as it is."""
     name = model.config.name_or_path or type(model).__name__
-    return classifier(model, processor, name, **{"device": None, "dtype": None, **options}, borrowed=True)
+    return classifier(model, processor, name, device=device, dtype=dtype, borrowed=True)
 
 
 def pixel_steps(processor: Any) -> Any:

@@ -28,7 +28,8 @@ def wrap(model: Any, processor: Any = None, **options: Any) -> Model:
     if getattr(model, "task", None) == "image-text-to-text":
         model, processor = model.model, model.processor
     if processor is not None:
-        return cast(Model, import_module("whymask.models.hf").with_processor(model, processor, **options))
+        wrapper = _with_processor(model, processor)
+        return cast(Model, wrapper(model, processor, **options))
     if hasattr(model, "task") and hasattr(model, "image_processor"):
         wrapper = import_module("whymask.models.hf").from_pipeline
     elif torch is not None and isinstance(model, torch.nn.Module):
@@ -38,6 +39,19 @@ def wrap(model: Any, processor: Any = None, **options: Any) -> Model:
     else:
         raise WhymaskError(f"wrap takes a pipeline, a torch module or a function, not {type(model).__name__}.")
     return cast(Model, wrapper(model, **options))
+
+
+def _with_processor(model: Any, processor: Any) -> Callable[..., Any]:
+    """What wraps a model of transformers that comes with its processor."""
+    if not hasattr(model, "config") or not hasattr(model, "forward"):
+        raise WhymaskError(f"a processor belongs to a model of transformers, not to {type(model).__name__}.")
+    if hasattr(model, "logit_scale") and hasattr(processor, "tokenizer"):  # CLIP, SigLIP
+        module, function = "whymask.models.clip", "from_module"
+    elif hasattr(processor, "tokenizer"):
+        module, function = "whymask.models.image_text", "wrap_pair"
+    else:
+        module, function = "whymask.models.hf", "with_processor"
+    return cast(Callable[..., Any], getattr(import_module(module), function))
 
 
 def load(name: str, /, **options: Any) -> Model:
