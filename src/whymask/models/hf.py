@@ -112,13 +112,21 @@ def from_pipeline(
 
 
 def with_processor(model: Any, processor: Any, **options: Any) -> Any:
-    """A model of transformers that is already there, with its processor: multimodal where that has a tokenizer."""
+    """A model of transformers that is already there, with its processor: more than a classifier has a tokenizer."""
     if not hasattr(model, "config") or not hasattr(model, "forward"):
         raise WhymaskError(f"a processor belongs to a model of transformers, not to {type(model).__name__}.")
     if hasattr(processor, "tokenizer"):
-        return import_module("whymask.models.image_text").wrap_pair(model, processor, **options)
+        if hasattr(model, "logit_scale"):
+            return import_module("whymask.models.clip").from_module(model, processor, **options)
+        kind = "encoder_decoder" if decodes(model.config) else "image_text"
+        return import_module(f"whymask.models.{kind}").wrap_pair(model, processor, **options)
     name = model.config.name_or_path or type(model).__name__
     return classifier(model, processor, name, **{"device": None, "dtype": None, **options}, borrowed=True)
+
+
+def decodes(config: Any) -> bool:
+    """Whether answers are a text of the model's decoder, which does not continue its prompt."""
+    return bool(config.is_encoder_decoder) or config.model_type == "blip"  # which does not say so
 
 
 def pixel_steps(processor: Any) -> Any:

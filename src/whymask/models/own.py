@@ -18,7 +18,8 @@ def wrap(model: Any, processor: Any = None, **options: Any) -> Model:
     """A model that is already there: a transformers pipeline, a torch module, or a function over images.
 
     A module of transformers is passed with its processor: a multimodal model that answers questions takes max_side and
-    options of the processor (max_pixels, ...), an image classifier device and dtype. Any other module takes size, mean,
+    options of the processor (max_pixels, ...), CLIP or SigLIP classes and templates, an image classifier device and
+    dtype. Any other module takes size, mean,
     std (on pixel values 0 ... 255), labels, crop, device and dtype; a function from images (B, H, W, 3) to scores (B,)
     or probabilities (B, classes) takes labels and size. A module or pipeline is not changed: each explanation uses its
     current weights, on its own device and in its own dtype, in evaluation mode. A device or dtype other than its own
