@@ -6,6 +6,7 @@ text then continues it: the task prompt of Donut, the beginning of a caption. Th
 """
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import torch
@@ -14,7 +15,7 @@ from whymask.errors import WhymaskError, whole
 from whymask.models.dialogue import Context, Dialogue
 from whymask.models.hf import from_checkpoint
 from whymask.models.image_text import ImageText, Said, check_processor_options, load_module
-from whymask.models.processing import load_processor
+from whymask.models.processing import load_processor, template_of
 
 Place = Literal["encoder", "header", "decoder"]
 """Where the question goes."""
@@ -48,8 +49,9 @@ class EncoderDecoder(ImageText):
         return [token for token in (*start, *forced) if token >= 0]
 
     def speaks(self, processor: Any) -> Dialogue:
-        """Answers begin a text, or continue the question."""
-        return _Decoded(processor.tokenizer, self.name, continues=self.place == "decoder")
+        """Answers begin a text, or continue the question; only an encoder's prompts may have a chat template."""
+        template = template_of(processor.processor) if self.place == "encoder" else SimpleNamespace(chat_template=None)
+        return _Decoded(processor.tokenizer, self.name, template, self.place)
 
     def asked(self, question: str | None) -> str:
         """The question; a model whose decoder reads it needs none."""
@@ -94,23 +96,20 @@ class Blip(EncoderDecoder):
 class _Decoded(Dialogue):
     """Answers that begin a text of their own, or continue the question."""
 
-    def __init__(self, tokenizer: Any, name: str, *, continues: bool) -> None:
-        super().__init__(tokenizer, name)
-        self.continues = continues
+    def __init__(self, tokenizer: Any, name: str, template: Any, place: Place) -> None:
+        super().__init__(tokenizer, name, template)
+        self.place = place
 
     def prompt(self, question: str) -> str:
-        """The question itself."""
-        return super().prompt(question) if question.strip() and self.continues else question.strip()
+        """The prompt as text; what is drawn needs no tokens."""
+        spoken = self.place == "encoder" or (self.place == "decoder" and question.strip())
+        return super().prompt(question) if spoken else self.render(question)
 
     def context(self, question: str) -> Context:
         """Nothing, or the question, and a space unless it ends with a token of a task."""
-        prompt = question.strip() if self.continues else ""
+        prompt = self.render(question) if self.place == "decoder" else ""
         joined = not prompt or prompt.endswith(tuple(self.tokenizer.get_added_vocab()))
         return Context(prompt if joined else f"{prompt} ", self._tokens(prompt)["input_ids"])
-
-    def render(self, question: str, answer: str | None = None) -> str:
-        """The question, whatever chat template the tokenizer has."""
-        return question.strip() if answer is None else f"{question.strip()} {answer}"
 
     def _tokens(self, text: str) -> Any:
         return self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
@@ -119,16 +118,16 @@ class _Decoded(Dialogue):
 class _Asked:
     """A processor that puts the question where the family reads it, and gives what the decoder starts with."""
 
-    chat_template = None
-
     def __init__(self, processor: Any, place: Place, start: list[int]) -> None:
         self.processor, self.place, self.start = processor, place, start
         self.tokenizer, self.image_processor = processor.tokenizer, processor.image_processor
+        self.image_token = getattr(processor, "image_token", None) if place == "encoder" else None
 
     def __call__(self, text: Sequence[str], images: Sequence[Any], **options: Any) -> dict[str, Any]:
         """Inputs of the encoder, and `decoder_input_ids` (B, T) that an answer follows."""
-        options.pop("add_special_tokens", None)
-        words = {} if self.place == "decoder" else {"text": list(text)}
+        words: dict[str, Any] = {} if self.place == "decoder" else {"text": list(text)}
+        if self.place != "encoder":
+            options.pop("add_special_tokens", None)
         try:
             made = dict(self.processor(images=list(images), **words, **options))
         except OSError as error:  # Pix2Struct writes questions in a font that transformers downloads
