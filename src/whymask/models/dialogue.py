@@ -89,8 +89,7 @@ class Dialogue:
         before it.
         """
         text, plain, marked = _marked(text.strip())
-        prompt = self.render(question)
-        context = Context(prompt + self._gap(question, prompt), self._tokens(prompt)["input_ids"])
+        context = self.context(question)
         if marked is None and len(plain.split()) == 1 and (forms := self._forms(plain, context)):
             return Answer(plain, (forms,))
         ids, spans = self._continued(context, plain)
@@ -101,6 +100,11 @@ class Dialogue:
         here = [number for number, (a, b) in enumerate(spans) if a < end and b > start]
         wanted = tuple((i,) if number in here else () for number, i in enumerate(ids[: here[-1] + 1]))
         return Answer(text, wanted, tuple(ids[: here[-1]]), mean=marked is None and len(plain.split()) > 1)
+
+    def context(self, question: str) -> Context:
+        """What an answer to this question follows."""
+        prompt = self.render(question)
+        return Context(prompt + self._gap(question, prompt), self._tokens(prompt)["input_ids"])
 
     def read(self, ids: list[int]) -> str:
         """Tokens as text."""

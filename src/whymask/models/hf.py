@@ -118,6 +118,11 @@ def with_processor(
     return classifier(model, processor, name, device=device, dtype=dtype, borrowed=True)
 
 
+def decodes(config: Any) -> bool:
+    """Whether answers are a text of the model's decoder, which does not continue its prompt."""
+    return bool(config.is_encoder_decoder) or config.model_type == "blip"  # which does not say so
+
+
 def pixel_steps(processor: Any) -> Any:
     """The processor's resizing and cropping alone, from an image to pixels (H, W, 3)."""
 

@@ -42,7 +42,7 @@ class ImageTextBound(MllmBound):
     layout: Layout | None
     prompt: str
     fixed: dict[str, torch.Tensor]  # what the processor returns besides those elements, for one image
-    alike: tuple[Any, ...]  # of `key`: the canvas and the length of the prompt
+    alike: tuple[Any, ...]  # of `key`: the canvas and the lengths of what it is asked with
 
     @property
     def settings(self) -> dict[str, str]:
@@ -67,6 +67,9 @@ class ImageText(Mllm):
     A module that this package has loaded is frozen; a borrowed one belongs to the caller and runs as it is.
     """
 
+    text = "input_ids"
+    """What the module is given a prompt as, which an answer continues."""
+
     def __init__(
         self,
         module: Any,
@@ -81,7 +84,7 @@ class ImageText(Mllm):
         if not borrowed:
             module.eval().requires_grad_(False)
         self.device = module.get_input_embeddings().weight.device
-        dialogue = Dialogue(processor.tokenizer, name, template_of(processor))
+        dialogue = self.speaks(processor)
         self.processing = Processing(processor, dialogue, self.device, dict(options or {}))
         self.geometry: Geometry = OwnPreprocessing(self.processing, self.layout, max_side)
         view = "own preprocessing" + ("" if max_side is None else f", longer side first at most {max_side}")
@@ -99,6 +102,10 @@ class ImageText(Mllm):
         self._checked = False
         self._together = True  # rows of a batch may share a forward
         self._depth = inf  # positions of an answer that one forward scores; the others are generated
+
+    def speaks(self, processor: Any) -> Dialogue:
+        """How a question becomes a prompt."""
+        return Dialogue(processor.tokenizer, self.name, template_of(processor))
 
     @property
     def fingerprint(self) -> str:  # type: ignore[override]
@@ -131,7 +138,8 @@ class ImageText(Mllm):
         else:
             elements = [layout.join(made), layout.join(self.processing([view.fill], [prompt]))]
             inputs, fill = (part.to(self.device, self.module.dtype) for part in elements)
-        alike = (view.canvas.shape, layout is None, made["input_ids"].shape[1])
+        texts = dict.fromkeys(("input_ids", self.text))
+        alike = (view.canvas.shape, layout is None, *(made[name].shape[1] for name in texts if name in made))
         bound = ImageTextBound(
             **vars(view),
             target=FIRST.target,
@@ -163,10 +171,7 @@ class ImageText(Mllm):
         for rows in self._groups(asked):
             with torch.no_grad(), self._evaluating():
                 batch = self._batch(inputs[rows], [asked[i] for i in rows], [()] * len(rows))
-                made = self.module.generate(
-                    **batch, max_new_tokens=tokens, do_sample=False, num_beams=1, output_logits=True,
-                    return_dict_in_generate=True,
-                )  # fmt: skip
+                made = self._generated(batch, max_new_tokens=tokens)
             for i, ids in zip(rows, made.sequences[:, -len(made.logits) :].tolist(), strict=True):
                 end = next((place for place, token in enumerate(ids) if token in ends), len(ids))
                 said[i] = self.dialogue.read(ids[:end])
@@ -196,10 +201,10 @@ class ImageText(Mllm):
         """Rows that can be run together: prompts are padded by no family here."""
         if not self._together:
             return [[i] for i in range(len(bounds))]
-        by_length: dict[int, list[int]] = {}
+        groups: dict[tuple[Any, ...], list[int]] = {}
         for i, bound in enumerate(bounds):
-            by_length.setdefault(bound.fixed["input_ids"].shape[1], []).append(i)
-        return list(by_length.values())
+            groups.setdefault(bound.alike, []).append(i)
+        return list(groups.values())
 
     def _batch(self, inputs: torch.Tensor, bounds: Sequence[ImageTextBound], said: Said) -> dict[str, torch.Tensor]:
         """What the module is called with for masked inputs (B, ...): prompts, and what was said of the answers."""
@@ -209,13 +214,21 @@ class ImageText(Mllm):
         else:
             made = {name: torch.cat([bound.fixed[name] for bound in bounds]) for name in bounds[0].fixed}
             made |= layout.split(inputs)
-        length, more = made["input_ids"].shape[1], len(said[0])
-        for name, part in made.items():
-            if more and part.ndim > 1 and part.shape[:2] == (len(bounds), length):
-                last = part[:, -1:].expand(-1, more, *part.shape[2:])  # an answer is text, as the end of the prompt is
-                part = torch.cat([part, torch.tensor(said) if name == "input_ids" else last], dim=1)
-            made[name] = part.to(self.device, self.module.dtype if part.is_floating_point() else None)
-        return made
+        made = self._continued(made, said) if said[0] else made
+        return {
+            name: part.to(self.device, self.module.dtype if part.is_floating_point() else None)
+            for name, part in made.items()
+        }
+
+    def _continued(self, made: dict[str, torch.Tensor], said: Said) -> dict[str, torch.Tensor]:
+        """The same, but what was said follows the prompts: it is text, as their ends are."""
+        prompts = made[self.text]
+
+        def longer(part: torch.Tensor) -> torch.Tensor:
+            return torch.cat([part, part[:, -1:].expand(-1, len(said[0]), *part.shape[2:])], dim=1)
+
+        parallel = {name: longer(part) for name, part in made.items() if part.shape[:2] == prompts.shape}
+        return made | parallel | {self.text: torch.cat([prompts, torch.tensor(said)], dim=1)}
 
     def _scored(self, inputs: torch.Tensor, bounds: Sequence[ImageTextBound]) -> torch.Tensor:
         """Logits (B, positions, tokens) of answers that have as many positions."""
@@ -233,11 +246,13 @@ class ImageText(Mllm):
 
     def _steps(self, batch: dict[str, torch.Tensor], said: Said, count: int) -> torch.Tensor:
         """The same by transformers' own generation, which is made to say each row's tokens."""
-        made = self.module.generate(
-            **batch, max_new_tokens=count, min_new_tokens=count, do_sample=False, num_beams=1, output_logits=True,
-            return_dict_in_generate=True, logits_processor=[_Forced(said)],
-        )  # fmt: skip
+        made = self._generated(batch, max_new_tokens=count, min_new_tokens=count, logits_processor=[_Forced(said)])
         return torch.stack(made.logits, dim=1)
+
+    def _generated(self, batch: dict[str, torch.Tensor], **options: Any) -> Any:
+        """What transformers' own greedy generation makes of a batch: `sequences` and `logits`."""
+        greedy = {"do_sample": False, "num_beams": 1, "output_logits": True, "return_dict_in_generate": True}
+        return self.module.generate(**batch, **greedy, **options)
 
     def _check(self, bound: ImageTextBound) -> None:
         """Decide, on the first image, how this model is run: compare with transformers' own generation."""
@@ -326,17 +341,31 @@ def load(
         max_side: larger images are reduced to this many pixels on their longer side first; None keeps them as they are.
         options: of the processor, such as max_pixels, or do_image_splitting=False where images are cut into tiles.
     """
-    import transformers
-
     processor = load_processor(checkpoint)
     check_processor_options(processor, options, checkpoint)
-    precision = dtype or ("fp32" if device == "cpu" and device_map is None else "auto")
     placed = {"device_map": device_map, "quantization_config": quantization_config}
+    module = load_module("AutoModelForImageTextToText", checkpoint, device, dtype, attn_implementation, placed)
+    cap = None if max_side is None else whole("max_side", max_side, 1)
+    return ImageText(module, processor, name=checkpoint, max_side=cap, options=options)
+
+
+def load_module(
+    kind: str,
+    checkpoint: str,
+    device: str,
+    dtype: str | None,
+    attn_implementation: str | None,
+    placed: dict[str, Any],
+) -> Any:
+    """A checkpoint's model of one of transformers' classes, placed and in the precision `load` describes."""
+    import transformers
+
     given = {name: value for name, value in placed.items() if value is not None}
+    precision = dtype or ("fp32" if device == "cpu" and "device_map" not in given else "auto")
     if attn_implementation is not None:
         given["attn_implementation"] = attn_implementation
     module = model_from_checkpoint(
-        transformers.AutoModelForImageTextToText,
+        getattr(transformers, kind),
         checkpoint,
         dtype="auto" if precision == "auto" else dtype_of(precision),
         use_safetensors=True,
@@ -344,8 +373,7 @@ def load(
     )
     if not any(placed.values()):  # a model that was distributed or quantised stays where it is
         module.to(device_of(device))
-    cap = None if max_side is None else whole("max_side", max_side, 1)
-    return ImageText(module, processor, name=checkpoint, max_side=cap, options=options)
+    return module
 
 
 def wrap_pair(module: Any, processor: Any, *, max_side: int | None = 1024, **options: Any) -> ImageText:

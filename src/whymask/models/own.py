@@ -18,7 +18,8 @@ def wrap(model: Any, processor: Any = None, **options: Any) -> Model:
     """A model that is already there: a transformers pipeline, a torch module, or a function over images.
 
     A module of transformers is passed with its processor: a multimodal model that answers questions takes max_side and
-    options of the processor (max_pixels, ...), an image classifier device and dtype. Any other module takes size, mean,
+    options of the processor (max_pixels, ...), CLIP or SigLIP classes and templates, an image classifier device and
+    dtype. Any other module takes size, mean,
     std (on pixel values 0 ... 255), labels, crop, device and dtype; a function from images (B, H, W, 3) to scores (B,)
     or probabilities (B, classes) takes labels and size. A module or pipeline is not changed: each explanation uses its
     current weights, on its own device and in its own dtype, in evaluation mode. A device or dtype other than its own
@@ -48,7 +49,8 @@ def _with_processor(model: Any, processor: Any) -> Callable[..., Any]:
     if hasattr(model, "logit_scale") and hasattr(processor, "tokenizer"):  # CLIP, SigLIP
         module, function = "whymask.models.clip", "from_module"
     elif hasattr(processor, "tokenizer"):
-        module, function = "whymask.models.image_text", "wrap_pair"
+        decodes = import_module("whymask.models.hf").decodes(model.config)
+        module, function = f"whymask.models.{'encoder_decoder' if decodes else 'image_text'}", "wrap_pair"
     else:
         module, function = "whymask.models.hf", "with_processor"
     return cast(Callable[..., Any], getattr(import_module(module), function))

@@ -123,11 +123,17 @@ IMAGE_TEXT = _checkpoints("NAME/OF-MODEL", "any image-text-to-text model of tran
                           "whymask.models.image_text:load", MULTIMODAL, None)  # fmt: skip
 """The family of multimodal checkpoints whose type no other family has."""
 
+ENCODER_DECODER = _checkpoints("NAME/OF-ENCODER-DECODER", "captioner or reader of transformers (Florence-2, BLIP, "
+                               "Donut, Pix2Struct, TrOCR, ...) or a folder: question=",
+                               "whymask.models.encoder_decoder:load", MULTIMODAL, None)  # fmt: skip
+"""The same, for those whose answer is a text of a decoder's own."""
+
 FAMILIES: Registry[Family] = Registry("model", "whymask.models")
 for _family in (
     *MODELS.values(),
     CHECKPOINT,
     IMAGE_TEXT,
+    ENCODER_DECODER,
     _checkpoints("NAME/OF-CLIP", "CLIP of transformers (openai/clip-vit-large-patch14, ...) or a folder",
                  "whymask.models.clip:load", (*CLASSIFIER, "clip"), "clip", "CLIPModel"),
     _checkpoints("NAME/OF-SIGLIP", "SigLIP (2) of transformers (google/siglip-base-patch16-224, ...) or a folder",
@@ -192,12 +198,14 @@ def find(name: str) -> tuple[Family, str]:
     if checkpoint == name and "/" not in name and not Path(name).is_dir():
         raise unknown("model", name, FAMILIES)
     transformers = required("transformers", f"{checkpoint} needs transformers: {CHECKPOINT.install}.")
-    config = import_module("whymask.models.hf").from_checkpoint(transformers.AutoConfig, checkpoint)
+    hf = import_module("whymask.models.hf")
+    config = hf.from_checkpoint(transformers.AutoConfig, checkpoint)
     types = {family.model_type: family for family in FAMILIES.values() if family.model_type}
     names = import_module("transformers.models.auto.modeling_auto").MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
     classes = config.architectures or ()
     classifies = any(name.endswith("ForImageClassification") for name in classes)
-    other = IMAGE_TEXT if config.model_type in names and not classifies else CHECKPOINT
+    answers = config.model_type in names and not classifies
+    other = (ENCODER_DECODER if hf.decodes(config) else IMAGE_TEXT) if answers else CHECKPOINT
     family = types.get(config.model_type, other)
     fits = not classes or family.architecture in (None, *classes)
     return family if fits else other, checkpoint
