@@ -1,6 +1,7 @@
 """swap: exchange regions of a mask for better ones, guided by every set scored so far."""
 
 from dataclasses import replace
+from math import inf
 
 import numpy as np
 
@@ -43,13 +44,19 @@ def exchange(
     together: int = 8,
     avoid: Bools | None = None,
     shared: int = 0,
+    enough: float = inf,
 ) -> Initialiser:
-    """`swap` for the other searches; masks that share more than `shared` regions with one of `avoid` are left out."""
+    """`swap` for the other searches.
+
+    Masks that share more than `shared` regions with one of `avoid` are left out. The search ends with the first mask
+    that scores `enough`.
+    """
     rng, surrogate = problem.rng(), Surrogate(problem, objective)
     size = int(selection.mask.sum())
     if selection.score is None:
         selection = replace(selection, score=float((yield Ask(selection.mask[None], objective, "init", selection))[0]))
-    while tries > 0:
+    assert selection.score is not None
+    while tries > 0 and selection.score < enough:
         rows, scores = problem.archive.near(objective, selection.mask)
         surrogate.fit(rows, scores, selection.mask)
         known = {row.tobytes() for row in rows[rows.sum(axis=1) == size]}
