@@ -137,3 +137,37 @@ def test_pixels_and_fingerprint():
     np.testing.assert_array_equal(grid.pixels(np.array([True, False, True])), [[True, False], [True, True]])
     assert grid.fingerprint != Partition(np.array([[0, 1], [1, 2]], dtype=np.int32), "x").fingerprint
     assert grid.fingerprint != Partition(np.array([[0, 1, 2, 2]], dtype=np.int32), "x").fingerprint
+
+
+@pytest.mark.parametrize("regions", ["slico:64/4", "grid:4x4/4", "grid:9/3", "slico:30/2", "grid:4/1"])
+def test_nested_regions(regions):
+    """Each coarse region is cut into parts of equal area, to a pixel or two, and nothing else changes."""
+    whole, parts = regions.split("/")
+    coarse, fine = partition(NOISE, whole), check(partition(NOISE, regions))
+    assert fine.name == regions
+    assert fine.n == len(fine.parents) == int(parts) * coarse.n
+    np.testing.assert_array_equal(fine.parents[fine.labels], coarse.labels)
+    sizes = np.bincount(fine.labels.ravel())
+    for region in range(coarse.n):
+        inside = sizes[fine.parents == region]
+        assert inside.max() <= (2 if parts == "3" else 1) * inside.min() + 2
+    assert coarse.parents is None
+
+
+def test_nested_quarters_of_squares_are_squares():
+    fine = partition(np.zeros((32, 32, 3), np.uint8), "grid:4x4/4")
+    y, x = np.indices((32, 32))
+    square = (y // 4) * 8 + x // 4
+    assert all(len(np.unique(fine.labels[square == one])) == 1 for one in range(64))
+
+
+def test_regions_of_fewer_pixels_than_parts():
+    fine = partition(np.zeros((2, 2, 3), np.uint8), "grid:2x2/4")
+    assert fine.n == 4
+    assert fine.parents.tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("regions", ["slico:64/0", "slico:64/", "/4", "grid:8x8/2x2"])
+def test_nested_regions_that_are_not(regions):
+    with pytest.raises(WhymaskError, match="regions is"):
+        partition(NOISE, regions)

@@ -106,3 +106,20 @@ def spot(n=64, seed=0):
     centroids = grid_centroids(8, 8)[:n]
     weights = 2 * np.exp(-((centroids - rng.random(2)) ** 2).sum(axis=1) / 0.03) + rng.normal(0, 0.3, n)
     return (lambda rows: sigmoid(rows @ weights - 6)), weights, centroids
+
+
+def scattered(n, rng):
+    """Centres of n regions as superpixels have them: on a grid, each moved by up to a third of its spacing."""
+    side = int(np.ceil(np.sqrt(n)))
+    centres = grid_centroids(side, side) + rng.uniform(-0.35, 0.35, (side * side, 2)) / side
+    return centres[np.sort(rng.permutation(side * side)[:n])]
+
+
+def neighbours(count, centroids, rng):
+    """`count` regions that hang together: each next is one of the three nearest to those before it."""
+    chosen = [int(rng.integers(len(centroids)))]
+    while len(chosen) < count:
+        apart = ((centroids[:, None] - centroids[None, chosen]) ** 2).sum(axis=2).min(axis=1)
+        apart[chosen] = np.inf
+        chosen.append(int(rng.choice(np.argsort(apart)[:3])))
+    return chosen

@@ -6,8 +6,10 @@ import pytest
 from whymask.methods import run
 from whymask.search import Problem
 from whymask.search.discs import compact_masks
+from whymask.search.narrow import cut, narrow
+from whymask.search.protocol import Selection, mask_of
 
-from search.functions import grid_centroids, spot, tangled
+from search.functions import complete, grid_centroids, neighbours, problem, scattered, spot, tangled
 
 GRID = grid_centroids(4, 4)
 
@@ -31,6 +33,111 @@ def test_smallest_says_when_nothing_is_enough():
     reached = run("smallest", respond, 16, centroids=GRID, params={"enough": 0.1, "tries": 20})
     assert reached.mask.sum() == 6  # (6 / 16) ** 2 = 0.14, (5 / 16) ** 2 = 0.098
     assert reached.score >= 0.1
+
+
+def planted(seed):
+    """(centres, regions): 2 to 5 neighbours among 35 to 400 regions."""
+    rng = np.random.default_rng(seed)
+    centroids = scattered(int(rng.integers(35, 401)), rng)
+    return centroids, neighbours(int(rng.integers(2, 6)), centroids, rng)
+
+
+def test_smallest_finds_regions_that_score_only_together():
+    """Nothing scores but masks that keep all of them: 190 of 200 such sets are found within 450 forwards."""
+    found, exact = 0, 0
+    for seed in range(200):
+        centroids, needed = planted(seed)
+        respond = lambda rows, needed=needed, top=(1.0, 0.6)[seed % 2]: top * rows[:, needed].all(axis=1)  # noqa: E731
+        result = run("smallest", respond, len(centroids), seed=seed, centroids=centroids, budget=450)
+        found += result.score >= result.selection.goal and result.complete
+        exact += sorted(np.flatnonzero(result.mask).tolist()) == sorted(needed)
+    assert found >= 190
+    assert exact >= 190
+
+
+def test_smallest_finds_one_of_two_places_that_score_alone():
+    for seed in range(20):
+        centroids, one = planted(seed)
+        other = neighbours(len(one), centroids, np.random.default_rng((seed, 1)))
+        respond = lambda rows, sets=(one, other): np.max([rows[:, some].all(axis=1) for some in sets], axis=0)  # noqa: E731
+        result = run("smallest", respond, len(centroids), seed=seed, centroids=centroids, budget=450)
+        assert set(np.flatnonzero(result.mask).tolist()) in (set(one), set(other))
+
+
+def test_smallest_finds_regions_that_multiply_the_score():
+    """Each missing region leaves a fifth: all are needed for nine tenths."""
+    for seed in range(20):
+        centroids, needed = planted(seed)
+        respond = lambda rows, needed=needed: 0.2 ** (~rows[:, needed]).sum(axis=1)  # noqa: E731
+        result = run("smallest", respond, len(centroids), seed=seed, centroids=centroids, budget=450)
+        assert sorted(np.flatnonzero(result.mask).tolist()) == sorted(needed)
+
+
+def test_smallest_comes_close_to_the_fewest_regions():
+    """Of a monotone function of a sum the best mask of every size is known: its largest weights."""
+    more = []
+    for seed in range(20):
+        respond, weights, centroids = spot(seed=seed)
+        result = run("smallest", respond, 64, seed=seed, centroids=centroids, params={"enough": 0.9})
+        best = np.arange(64) < np.arange(1, 65)[:, None]  # (64, 64): the first regions
+        fewest = 1 + int(np.argmax(respond(best[:, np.argsort(np.argsort(-weights))]) >= 0.9))
+        assert result.score >= 0.9
+        more.append(int(result.mask.sum()) - fewest)
+    assert min(more) >= 0
+    assert np.mean(more) <= 1
+
+
+def test_smallest_finds_masks_that_score_more_than_the_whole_image():
+    """Every region outside a spot of four takes away: the whole image scores 50 / 62 of what they do."""
+    wanted = mask_of([5, 6, 9, 10], 16)
+    respond = lambda rows: rows[:, wanted].mean(axis=1) / (1 + rows[:, ~wanted].sum(axis=1) / 50)  # noqa: E731
+    found = run("smallest", respond, 16, centroids=GRID, params={"enough": 0.9})
+    assert found.mask.tolist() == wanted.tolist()
+
+
+def test_narrow_asks_for_each_group_and_then_for_what_is_left():
+    """Of 64 regions in 16 groups all but one group go at once, then three of its four regions."""
+    respond = lambda rows: rows[:, 37].astype(float)  # noqa: E731
+    start = Selection(np.ones(64, dtype=bool), 1.0)
+    found, sizes = complete(narrow(problem(64, centroids=grid_centroids(8, 8)), start, 0.9), respond)
+    assert (np.flatnonzero(found.mask).tolist(), found.score) == ([37], 1.0)
+    assert sizes == [16, 1, 4, 1]
+
+
+def test_narrow_removes_what_it_may_where_not_all_of_it_can_go():
+    """Any five of sixteen regions are enough: each can be spared, and eleven of them together, after 4 bisections."""
+    respond = lambda rows: np.minimum(1, rows.sum(axis=1) / 5)  # noqa: E731
+    start = Selection(np.ones(16, dtype=bool), 1.0)
+    found, sizes = complete(narrow(problem(16, centroids=GRID), start, 0.9), respond)
+    assert found.mask.sum() == 5
+    assert sizes == [16, *[1] * 5]  # 16 of them first, then 8, 12, 10, 11
+
+
+def test_narrow_cuts_finer_where_nothing_can_be_spared():
+    """One region in each of 16 blocks is needed: no group of 4 can go, but 3 of its regions can."""
+    centroids = grid_centroids(8, 8)
+    groups = cut(problem(64, centroids=centroids), np.ones(64, dtype=bool), 16)
+    needed = groups.argmax(axis=1)
+    respond = lambda rows: rows[:, needed].all(axis=1).astype(float)  # noqa: E731
+    start = Selection(np.ones(64, dtype=bool), 1.0)
+    found, sizes = complete(narrow(problem(64, centroids=centroids), start, 0.9), respond)
+    assert np.flatnonzero(found.mask).tolist() == sorted(needed.tolist())
+    assert sizes[:2] == [16, 32]
+
+
+@pytest.mark.parametrize(("n", "count"), [(64, 16), (35, 16), (7, 16), (50, 1)])
+def test_groups_are_even_and_compact(n, count):
+    rng = np.random.default_rng(n)
+    centroids = scattered(n, rng)
+    mask = rng.random(n) < 0.8
+    groups = cut(problem(n, centroids=centroids), mask, count)
+    assert len(groups) == min(count, mask.sum())
+    assert (groups.sum(axis=0) == mask).all()  # each region once
+    sizes = groups.sum(axis=1)
+    assert sizes.max() <= 2 * sizes.min()
+    if count == 16 and n == 64:
+        spread = np.mean([np.ptp(centroids[group], axis=0).max() for group in groups])
+        assert spread < 0.35  # a group of 4 in a grid of 8 x 8 extends over two or three spacings
 
 
 @pytest.mark.parametrize("budget", [None, 200, 300, 400])

@@ -154,7 +154,13 @@ class Case:
         picture = int.from_bytes(hashlib.sha256(self.bound.canvas.tobytes()).digest()[:8])
         parts = self.partition
         return Problem(
-            parts.n, (seed, picture), parts.centroids, parts.areas, parts.labels, differentiable=self.differentiable
+            parts.n,
+            (seed, picture),
+            parts.centroids,
+            parts.areas,
+            parts.labels,
+            differentiable=self.differentiable,
+            parents=parts.parents,
         )
 
     def start(self, recipe: Recipe, seed: int = 0, *, budget: int | None = None, progress: Listener = None) -> Search:

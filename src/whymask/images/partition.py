@@ -30,6 +30,7 @@ class Partition:
     labels: NDArray[np.int32]
     name: str
     values: tuple[int, ...] | None = None  # the numbers a user's own label map has for the regions
+    parents: NDArray[np.intp] | None = None  # (n,) the coarse region that each lies in, where they are nested
 
     @cached_property
     def n(self) -> int:
@@ -67,7 +68,8 @@ def partition(
 
     Args:
         canvas: (H, W, 3) the image on the model's grid.
-        regions: "slico:N" (SLICO superpixels, about N), "grid:N" or "grid:RxC", the path of a label map
+        regions: "slico:N" (SLICO superpixels, about N), "grid:N" or "grid:RxC", each region of them cut into M as
+            "slico:N/M" or "grid:N/M" (nested regions, which methods with a split stage need), the path of a label map
             (an 8- or 16-bit PNG or a .npy file), a label map, or boolean masks (m, H, W). Where masks overlap the
             smaller one wins; what they leave uncovered is one more region. Label maps and masks are drawn on the
             whole image, or on the model's grid.
@@ -81,6 +83,8 @@ def partition(
     if not isinstance(regions, str):
         return _given(np.asarray(regions), grid, image_shape, box, "given")
     check_regions(regions)
+    if nested := re.fullmatch(r"((?:slico|grid).*)/(\d+)", regions):
+        return split_regions(partition(canvas, nested[1]), int(nested[2]))
     kind, _, size = regions.partition(":")
     if kind == "slico":
         from skimage.segmentation import slic
@@ -92,9 +96,27 @@ def partition(
     return _given(_read_labels(Path(regions)), grid, image_shape, box, Path(regions).name)
 
 
+def split_regions(coarse: Partition, parts: int) -> Partition:
+    """Nested regions: each coarse one in at most `parts` of equal area, cut across the longer side again and again."""
+    labels = np.empty_like(coarse.labels)
+    parents: list[int] = []
+    for region in range(coarse.n):
+        pieces = [np.argwhere(coarse.labels == region)]  # (pixels, 2)
+        while len(pieces) < parts and len(pieces[0]) > 1:
+            piece = pieces.pop(0)
+            along = piece[np.argsort(piece[:, np.argmax(np.ptp(piece, axis=0))], kind="stable")]
+            pieces = sorted([*pieces, *np.array_split(along, 2)], key=len, reverse=True)
+        for piece in pieces:
+            labels[tuple(piece.T)] = len(parents)
+            parents.append(region)
+    return Partition(labels, f"{coarse.name}/{parts}", parents=np.array(parents))
+
+
 def check_regions(regions: str) -> None:
     """Refuse a text that divides no image, before there is one."""
-    if not re.fullmatch(r"slico(:[1-9]\d*)?|grid(:[1-9]\d*(x[1-9]\d*)?)?", regions) and not isfile(regions):
+    if not re.fullmatch(r"(slico(:[1-9]\d*)?|grid(:[1-9]\d*(x[1-9]\d*)?)?)(/[1-9]\d*)?", regions) and not isfile(
+        regions
+    ):
         raise WhymaskError(f"regions is 'slico:64', 'grid:8x8' or the path of a label map, not {regions!r}.")
 
 

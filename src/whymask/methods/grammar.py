@@ -92,7 +92,7 @@ def methods() -> list[Method]:
 
     starts = sorted(named("mask"), key=lambda mask: not refined(mask))  # those that nothing can refine are the last
     masks = [mask for start in starts for mask in (start, *refined(start))]
-    after = ["", *(f"+{name}" for name in named("order") + named("alternatives"))]
+    after = ["", *(f"+{name}" for name in named("split") + named("order") + named("alternatives"))]
     continuations = named("continuation")
     return _fitting(
         [

@@ -12,8 +12,10 @@ from whymask.errors import unknown
 from whymask.methods.grammar import Method, parse
 from whymask.search.driver import Progress, Respond, Search, SearchResult, drive
 from whymask.search.limits import check
+from whymask.search.nested import coarse, lifted
 from whymask.search.objective import OBJECTIVES, Objective, Oracle
 from whymask.search.protocol import Ask, Problem, Ranking, Selection, completed
+from whymask.search.stage import AnyStage
 
 METHOD = "discs+swap"  # the default, because of docs/results/masks.md
 
@@ -62,10 +64,22 @@ class Recipe:
         return sum(int(stage.cost(n, values)) for stage in method.stages)
 
     def search(self, problem: Problem) -> Generator[Ask, Floats, Selection | Ranking]:
-        """The stages one after the other, each given what the one before it found (Eq. 3)."""
+        """The stages one after the other, each given what the one before it found (Eq. 3).
+
+        Those before a split search the coarse regions.
+        """
+        stages = self.method.stages
+        split = next((place for place, stage in enumerate(stages) if stage.kind == "split"), 0)
+        if not split:
+            return (yield from self._chain(stages, problem))
+        found = yield from lifted(self._chain(stages[:split], coarse(problem)), problem)
+        return (yield from self._chain(stages[split:], problem, found))
+
+    def _chain(
+        self, stages: Sequence[AnyStage], problem: Problem, *found: Selection | Ranking
+    ) -> Generator[Ask, Floats, Selection | Ranking]:
         values = self._values
-        found: tuple[Selection | Ranking, ...] = ()
-        for stage in self.method.stages:
+        for stage in stages:
             params = {name: values[name] for name in stage.parameters}  # a shared name has one value for all
             found = ((yield from stage(problem, *found, **params)),)
         return found[0]
@@ -91,6 +105,7 @@ def run(
     seed: int | Sequence[int] = 0,
     centroids: ArrayLike | None = None,
     areas: ArrayLike | None = None,
+    parents: ArrayLike | None = None,
     params: Mapping[str, Any] | None = None,
     budget: int | None = None,
     batch_size: int | None = None,
@@ -106,6 +121,7 @@ def run(
         seed: reaches every random choice.
         centroids: (n, 2) region centres as (x / W, y / H); copair needs them.
         areas: (n,) shares of the image; equal when not given.
+        parents: (n,) the coarse region that each lies in, from 0 on; methods that split regions need it.
         params: parameters that differ from the method's defaults (`whymask methods NAME` lists them). Objectives are
             "sufficiency", "suff_necc" or an Objective.
         budget: the most distinct masked images to ask for.
@@ -126,6 +142,7 @@ def run(
         seed=tuple(seed) if isinstance(seed, Sequence) else seed,
         centroids=None if centroids is None else np.asarray(centroids, dtype=np.float64),
         areas=None if areas is None else np.asarray(areas, dtype=np.float64),
+        parents=None if parents is None else np.asarray(parents, dtype=np.intp),
     )
     search = Search(recipe, problem, budget=budget, oracle=Oracle(cache=cache), progress=progress)
     ((_, result),) = drive([search], lambda parts: [respond(rows) for _, rows in parts], batch_size=batch_size)

@@ -13,13 +13,15 @@ from whymask.search.others import others
 from whymask.search.phasewin import phasewin
 from whymask.search.random_k import random_k
 from whymask.search.smallest import smallest
+from whymask.search.split import split
 from whymask.search.stage import AnyStage
 from whymask.search.swap import swap
 from whymask.search.trace import trace
 from whymask.utils.registry import Registry
 
 SEARCHES: tuple[AnyStage, ...] = (
-    trace, copair, discs, greedy_k, random_k, blank, smallest, swap, order_inside, others, greedy, phasewin, lean,
+    trace, copair, discs, greedy_k, random_k, blank, smallest, swap, split, order_inside, others, greedy, phasewin,
+    lean,
 )  # fmt: skip
 
 

@@ -130,7 +130,7 @@ class EvidenceMask(Explanation):
         """Sentences about the result, besides its numbers."""
         remarks = super().remarks
         if self.sufficient is False:
-            most = min(self.provenance["parameters"]["k_max"], self.n)
+            most = min(self.provenance["parameters"]["k_max"] or self.n, self.n)
             remarks.append(
                 f"No mask of up to {most} regions was found that reaches the required score, {self.goal:.2f}."
             )

@@ -1,9 +1,11 @@
 """others: further masks for the same answer that share few regions with the ones before."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
+from whymask.arrays import Bools
 from whymask.search.discs import compact_masks
 from whymask.search.limits import Count, NonNegative, Rest
 from whymask.search.objective import SUFFICIENCY, AnyObjective, Objective
@@ -46,7 +48,13 @@ def others(
             break
         top = int(np.argmax(np.where(fits, scores, -1)))
         start = Selection(rows[top], float(scores[top]))
-        search = exchange(problem, start, objective, other_tries, avoid=taken, shared=shared)
+        different = partial(_shares_few, taken, shared)
+        search = exchange(problem, start, objective, other_tries, allowed=different)
         found.append((yield from held(search, stop_here)))
     best = max([selection, *found], key=lambda one: one.score or 0.0)
     return replace(best, others=tuple(one for one in [selection, *found] if one is not best))
+
+
+def _shares_few(taken: Bools, shared: int, row: Bools) -> bool:
+    """Whether a mask shares at most `shared` regions with each of those that are taken (m, n)."""
+    return bool((taken & row).sum(axis=1).max() <= shared)

@@ -32,6 +32,7 @@ class Problem:
     areas: Floats | None = None  # (n,) shares of the image; equal shares when not given
     labels: NDArray[np.int32] | None = None  # (H, W) the region of every pixel, for methods that mask pixels
     differentiable: Callable[[], Differentiable] | None = None  # the image on its model, for methods that use gradients
+    parents: NDArray[np.intp] | None = None  # (n,) the coarse region that each lies in, where they are nested
     archive: Archive = field(default_factory=Archive)  # everything this search has asked for, kept by its driver
 
     def __post_init__(self) -> None:
@@ -43,6 +44,11 @@ class Problem:
             raise WhymaskError(f"centroids must be finite and of shape ({self.n}, 2), not {centroids.shape}.")
         if areas is not None and (areas.shape != (self.n,) or not (areas >= 0).all() or areas.sum() > 1 + 1e-6):
             raise WhymaskError(f"areas must be {self.n} shares of the image: none negative, together at most 1.")
+        parents = self.parents
+        if parents is not None and (
+            parents.shape != (self.n,) or set(parents.tolist()) != set(range(int(parents.max()) + 1))
+        ):
+            raise WhymaskError(f"parents must give each of the {self.n} regions its coarse one, from 0 without gaps.")
 
     def apart(self) -> Floats | None:
         """Squared distances (n, n) between the centres of the regions, where those are known."""

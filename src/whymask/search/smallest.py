@@ -6,79 +6,106 @@ import numpy as np
 
 from whymask.arrays import Bools
 from whymask.search.discs import compact_masks, discs
-from whymask.search.limits import Count, NonNegative, Proportion
+from whymask.search.limits import Count, Proportion
+from whymask.search.narrow import narrow
 from whymask.search.objective import SUFFICIENCY
-from whymask.search.protocol import Ask, Initialiser, Problem, Selection, extend, held
+from whymask.search.protocol import Ask, Initialiser, Problem, Selection, held
 from whymask.search.stage import stage
 from whymask.search.surrogate import Surrogate
-from whymask.search.swap import exchange
+from whymask.search.swap import SPREAD, exchange
 
-START = 8  # regions of the first mask
-ADDED = 12  # regions tried when a mask must grow
-REFINED = 24  # exchanges tried at each further size
+START = 8  # regions of the first masks
+QUARTER = 0.25  # of its regions, at first, that a mask loses or gains at once
+TOGETHER = 8  # masks scored at once
 
 
 @stage(
-    "mask", "the fewest regions that keep 90 % of the whole image's score", cost=lambda n, p: p["tries"] + 25 + 8 * 36
+    "mask",
+    "the fewest regions that keep 90 % of the whole image's score",
+    cost=lambda n, p: 25 + 60 + 4 * p["tries"],  # discs, narrow, a few sizes
 )
 def smallest(
     problem: Problem,
     *,
     share: Proportion = 0.9,
     enough: Proportion | None = None,
-    k_max: Count = 24,
-    tries: NonNegative = 136,
+    k_max: Count | None = None,
+    tries: Count = 40,
 ) -> Initialiser:
     """The smallest mask found whose score reaches `share` of the full score, or `enough` where that is given.
 
-    A mask of 8 regions is searched for as discs+swap does, with `tries` exchanges. Where it is sufficient it loses
-    regions one by one, else it gains them up to `k_max`; some exchanges are tried at every size. Where no mask reaches
-    the goal, the best one comes back. Whether the goal was reached, and the best score at every size, can be read from
-    the result.
+    Where no disc of 8 regions is sufficient, the whole image is narrowed down to a mask that is. That mask then loses
+    regions, a quarter of them at first: up to `tries` masks of the smaller size are scored, and the first sufficient
+    one loses regions in turn. Where there is none, half as many are taken away; the search ends where not even one can
+    be. Where not even the whole image is, a disc is exchanged for better masks and gains regions until one is. Where no
+    mask of up to `k_max` regions is sufficient, the best one comes back. Whether the goal was reached, and the best
+    score at every size, can be read from the result.
     """
-    most = min(k_max, problem.n)
+    most = problem.n if k_max is None else min(k_max, problem.n)
+    whole = np.ones(problem.n, dtype=bool)
     first = compact_masks(problem, min(START, most), 1)[0]
-    full = yield Ask(np.ones((1, problem.n), dtype=bool), SUFFICIENCY, "init", Selection(first))
-    goal = share * float(full[0]) if enough is None else enough
-    best = selection = yield from held(_first(problem, min(START, most), tries), goal=goal)
-    while _score(selection) < goal and selection.mask.sum() < most:
-        selection = yield from held(_best_of(problem, _larger(problem, selection)), best, goal=goal)
-        best = max(best, selection, key=_score)
-    while _score(selection) >= goal:
-        best = selection
-        if selection.mask.sum() == 1:
-            break
-        selection = yield from held(_best_of(problem, _smaller(selection)), best, goal=goal)
+    full = float((yield Ask(whole[None], SUFFICIENCY, "init", Selection(first)))[0])
+    goal = share * full if enough is None else enough
+    found = best = yield from held(discs(problem, k=min(START, most)), goal=goal)
+    if _score(best) < goal <= full:
+        found = yield from held(narrow(problem, Selection(whole, full), goal), best, goal=goal)
+    elif _score(best) < goal:  # the whole image is not sufficient either, but masks may score more than it does
+        found = best = yield from held(exchange(problem, best, SUFFICIENCY, 2 * tries, enough=goal), goal=goal)
+        while _score(found) < goal and found.mask.sum() < most:
+            larger = _larger(problem, found, most)
+            found = yield from held(exchange(problem, larger, SUFFICIENCY, tries, enough=goal), best, goal=goal)
+            best = max(best, found, key=_score)
+    fewer = problem.n if _score(found) >= goal else 0
+    while fewer:
+        size = int(found.mask.sum())
+        best = found if size <= most else best
+        fewer = min(fewer, max(1, round(QUARTER * size)), size - 1)
+        if fewer:
+            smaller = yield from held(_smaller(problem, found, fewer, goal, tries), best, goal=goal)
+            if _score(smaller) >= goal:
+                found = smaller
+            else:
+                fewer //= 2
+    if found.mask.sum() > most:
+        yield from held(_smaller(problem, found, int(found.mask.sum()) - most, goal, tries), best, goal=goal)
+        rows, scores = problem.archive.scored(SUFFICIENCY)
+        best = Selection.best(rows, np.where(rows.sum(axis=1) <= most, scores, -1))
     return replace(best, goal=goal)
 
 
-def _first(problem: Problem, k: int, tries: int) -> Initialiser:
-    """The mask to grow or shrink, as discs+swap finds it."""
-    selection = yield from discs(problem, k=k)
-    return (yield from exchange(problem, selection, SUFFICIENCY, tries))
+def _smaller(problem: Problem, selection: Selection, fewer: int, goal: float, tries: int) -> Initialiser:
+    """The first mask of `fewer` regions less that reaches the goal, or the best of `tries`.
+
+    First without the regions that the scored sets support least, then with exchanges.
+    """
+    surrogate = _learned(problem, selection)
+    inside = np.flatnonzero(selection.mask)
+    rows: dict[bytes, Bools] = {}
+    for weights in (surrogate.mean, *surrogate.draw(4 * TOGETHER, SPREAD, problem.rng())):
+        row = selection.mask.copy()
+        row[inside[np.argsort(weights[inside], kind="stable")][:fewer]] = False
+        if len(rows) < min(TOGETHER, tries):
+            rows.setdefault(row.tobytes(), row)
+    some = np.array(list(rows.values()))
+    found = Selection.best(some, (yield Ask(some, SUFFICIENCY, "init", selection)))
+    return (yield from exchange(problem, found, SUFFICIENCY, tries - len(some), TOGETHER, enough=goal))
 
 
-def _best_of(problem: Problem, rows: Bools) -> Initialiser:
-    """The best of these masks, refined by some exchanges."""
-    scores = yield Ask(rows, SUFFICIENCY, "init", Selection(rows[0]))
-    return (yield from exchange(problem, Selection.best(rows, scores), SUFFICIENCY, REFINED))
+def _larger(problem: Problem, selection: Selection, most: int) -> Selection:
+    """The mask and a quarter more regions, but no more than `most`: those that the scored sets support most."""
+    size = int(selection.mask.sum())
+    outside = np.flatnonzero(~selection.mask)
+    outside = outside[np.argsort(-_learned(problem, selection).mean[outside], kind="stable")]
+    row = selection.mask.copy()
+    row[outside[: min(max(1, round(QUARTER * size)), most - size)]] = True
+    return Selection(row)
 
 
-def _larger(problem: Problem, selection: Selection) -> Bools:
-    """The mask and one more region, for those that the scored sets speak for most."""
+def _learned(problem: Problem, selection: Selection) -> Surrogate:
+    """What all scored sets say about the regions of and around a mask."""
     surrogate = Surrogate(problem, SUFFICIENCY)
     surrogate.fit(*problem.archive.near(SUFFICIENCY, selection.mask), selection.mask)
-    outside = np.flatnonzero(~selection.mask)
-    outside = outside[np.argsort(-surrogate.mean[outside], kind="stable")][:ADDED]
-    return extend(np.flatnonzero(selection.mask).tolist(), outside.tolist(), problem.n)
-
-
-def _smaller(selection: Selection) -> Bools:
-    """The mask without each of its regions."""
-    inside = np.flatnonzero(selection.mask)
-    rows = np.repeat(selection.mask[None], len(inside), axis=0)
-    rows[np.arange(len(inside)), inside] = False
-    return rows
+    return surrogate
 
 
 def _score(selection: Selection) -> float:

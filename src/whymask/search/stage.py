@@ -19,11 +19,13 @@ from whymask.search.protocol import Ask, Ranking, Selection
 P = ParamSpec("P")
 G = TypeVar("G", bound=Generator[Ask, Floats, Any], covariant=True)
 
-Needs = Literal["sets", "pixels", "gradients"]
-"""What a stage works on: any set function, an image, or an image on a model that can be differentiated."""
+Needs = Literal["sets", "nested", "pixels", "gradients"]
+"""What a stage works on: any set function, one on nested regions, an image, or one on a model with gradients."""
 
-KindName = Literal["mask", "control", "refinement", "order", "alternatives", "continuation", "ordering"]
-Found = Literal["nothing", "a mask", "an empty mask", "a refined mask", "an ordered mask", "masks", "an ordering"]
+KindName = Literal["mask", "control", "refinement", "split", "order", "alternatives", "continuation", "ordering"]
+Found = Literal[
+    "nothing", "a mask", "an empty mask", "a refined mask", "a split mask", "an ordered mask", "masks", "an ordering"
+]
 
 
 class Kind(NamedTuple):
@@ -38,6 +40,7 @@ KINDS: dict[KindName, Kind] = {
     "mask": Kind("starts from nothing", ("nothing",), "a mask"),
     "control": Kind("starts from nothing", ("nothing",), "an empty mask"),
     "refinement": Kind("refines a mask", ("a mask", "a refined mask"), "a refined mask"),
+    "split": Kind("splits the regions of a mask", ("a mask", "a refined mask"), "a split mask"),
     "order": Kind("orders a mask inside", ("a mask", "a refined mask"), "an ordered mask"),
     "alternatives": Kind("adds masks to a refined mask", ("a refined mask",), "masks"),
     "continuation": Kind("continues a mask or starts from nothing", ("nothing", "an ordered mask"), "an ordering"),

@@ -27,6 +27,8 @@ class Surrogate:
         prior = np.eye(n)
         if (apart := problem.apart()) is not None:
             prior = (1 - ALIKE) * prior + ALIKE * np.exp(-apart / (2 * REACH**2))
+        # An exchange of fine regions changes less than one of the coarse regions that they lie in.
+        self.near = NEAR if problem.parents is None else NEAR * n / (1 + problem.parents.max())
         self.precision = np.linalg.inv(prior + 1e-6 * np.eye(n))
         # A probability moves by factors, a mean of two of them does not.
         self.logarithmic = objective.alpha == 1
@@ -36,7 +38,7 @@ class Surrogate:
         sets = rows.astype(np.float64)
         values = np.log(scores + FLOOR) if self.logarithmic else scores
         exchanges = np.abs(sets - around).sum(axis=1) / 2
-        trust = FAR + (1 - FAR) * np.exp(-exchanges / NEAR)
+        trust = FAR + (1 - FAR) * np.exp(-exchanges / self.near)
         share = trust / trust.sum()
         sets = sets - share @ sets
         values = values - share @ values

@@ -1,6 +1,9 @@
 """swap: exchange regions of a mask for better ones, guided by every set scored so far."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from math import inf
+from typing import TypeAlias
 
 import numpy as np
 
@@ -14,6 +17,9 @@ from whymask.search.surrogate import Surrogate
 LARGEST = 3  # regions exchanged at once at first; one fewer with every PATIENCE sets that are known
 PATIENCE = 150
 SPREAD = 0.5  # of the surrogate's uncertainty, when exchanges are drawn from it
+
+Allowed: TypeAlias = Callable[[Bools], bool]
+"""Whether a mask (n,) may be proposed."""
 
 
 @stage("refinement", "made better by exchanging regions", cost=lambda n, p: p["tries"])
@@ -41,20 +47,24 @@ def exchange(
     objective: Objective,
     tries: int,
     together: int = 8,
-    avoid: Bools | None = None,
-    shared: int = 0,
+    allowed: Allowed | None = None,
+    enough: float = inf,
 ) -> Initialiser:
-    """`swap` for the other searches; masks that share more than `shared` regions with one of `avoid` are left out."""
+    """`swap` for the other searches.
+
+    Masks that are not `allowed` are left out. The search ends with the first mask that scores `enough`.
+    """
     rng, surrogate = problem.rng(), Surrogate(problem, objective)
     size = int(selection.mask.sum())
     if selection.score is None:
         selection = replace(selection, score=float((yield Ask(selection.mask[None], objective, "init", selection))[0]))
-    while tries > 0:
+    assert selection.score is not None
+    while tries > 0 and selection.score < enough:
         rows, scores = problem.archive.near(objective, selection.mask)
         surrogate.fit(rows, scores, selection.mask)
         known = {row.tobytes() for row in rows[rows.sum(axis=1) == size]}
         largest = max(1, LARGEST - len(rows) // PATIENCE)
-        proposed = propose(selection.mask, surrogate, known, largest, min(together, tries), rng, avoid, shared)
+        proposed = propose(selection.mask, surrogate, known, largest, min(together, tries), rng, allowed)
         if not len(proposed):
             return replace(selection, local_optimum=True)
         found = yield Ask(proposed, objective, "init", selection, divisible=True)
@@ -73,15 +83,14 @@ def propose(
     largest: int,
     count: int,
     rng: np.random.Generator,
-    avoid: Bools | None = None,
-    shared: int = 0,
+    allowed: Allowed | None = None,
 ) -> Bools:
     """At most `count` masks (., n) not known yet: draws from the surrogate, then the single exchanges left over."""
     fresh: dict[bytes, Bools] = {}
 
     def add(row: Bools) -> None:
         key = row.tobytes()
-        if key not in known and (avoid is None or (avoid & row).sum(axis=1).max() <= shared):
+        if key not in known and (allowed is None or allowed(row)):
             fresh.setdefault(key, row)
 
     for spread in (SPREAD, 2 * SPREAD, 4 * SPREAD, 8 * SPREAD):  # ever wilder, where the likely ones are known

@@ -1,0 +1,74 @@
+"""Nested regions: searches of the coarse ones ask for sets of the fine ones, so what they score stays usable."""
+
+from collections.abc import Generator
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whymask.arrays import Bools, Floats
+from whymask.errors import WhymaskError
+from whymask.search.objective import Archive, Objective
+from whymask.search.protocol import Ask, Initialiser, Problem, Ranking, Selection
+
+
+class CoarseArchive(Archive):
+    """Sets of fine regions as sets of the coarse ones that they are unions of."""
+
+    def __init__(self, fine: Archive, parents: NDArray[np.intp]) -> None:
+        super().__init__()
+        self.fine, self.parents = fine, parents
+        self.children = np.unique(parents, return_index=True)[1]  # of each coarse region the first
+
+    @property
+    def rows(self) -> Bools:
+        """(m, n) kept sets of coarse regions."""
+        return np.take(self.fine.rows, self.children, axis=1)
+
+    @property
+    def responses(self) -> Floats:
+        """What the model said to each, (m,)."""
+        return self.fine.responses
+
+    def response(self, kept: Bools) -> float:
+        """The response to the image that keeps this set (n,), which must have been asked for."""
+        return self.fine.response(kept[self.parents])
+
+    def scored(self, objective: Objective) -> tuple[Bools, Floats]:
+        """The sets (m, n) whose F is known, and F (m,)."""
+        rows, scores = self.fine.scored(objective)
+        return np.take(rows, self.children, axis=1), scores
+
+
+def coarse(problem: Problem) -> Problem:
+    """The same problem on the coarse regions."""
+    parents = problem.parents
+    if parents is None:
+        raise WhymaskError("split needs regions that are nested: pass regions='slico:64/4', each of 64 cut into four.")
+    members = np.eye(int(parents.max()) + 1)[parents]  # (n, coarse)
+    areas = np.full(problem.n, 1 / problem.n) if problem.areas is None else problem.areas
+    centroids = problem.centroids
+    if centroids is not None:
+        centroids = members.T @ (areas[:, None] * centroids) / (areas @ members)[:, None]
+    return Problem(
+        members.shape[1], problem.seed, centroids, areas @ members, archive=CoarseArchive(problem.archive, parents)
+    )
+
+
+def lifted(search: Generator[Ask, Floats, Selection | Ranking], problem: Problem) -> Initialiser:
+    """A search of the coarse regions as one of the fine ones."""
+    parents = problem.parents
+    assert parents is not None
+    scores: Floats | None = None
+    while True:
+        try:
+            ask = next(search) if scores is None else search.send(scores)
+        except StopIteration as stop:
+            return _lift(stop.value, parents)
+        scores = yield replace(ask, rows=np.take(ask.rows, parents, axis=1), best=_lift(ask.best, parents))
+
+
+def _lift(found: Selection | Ranking, parents: NDArray[np.intp]) -> Selection:
+    assert isinstance(found, Selection)
+    logits = None if found.logits is None else found.logits[:, parents]
+    return replace(found, mask=found.mask[parents], logits=logits, local_optimum=False)
