@@ -25,9 +25,10 @@ from PIL import Image  # noqa: E402
 from transformers.models.auto import modeling_auto  # noqa: E402
 
 from whymask.explainer.case import Case  # noqa: E402
-from whymask.models.image_text import ImageText, load  # noqa: E402
+from whymask.models import encoder_decoder, image_text  # noqa: E402
+from whymask.models.hf import decodes  # noqa: E402
 
-from models.families import ABSENT, FAMILIES, load_processor, prepared  # noqa: E402
+from models.families import ABSENT, FAMILIES, inputs, load_processor, prepared  # noqa: E402
 
 RECORDS, PAGE = ROOT / "results" / "families", ROOT / "docs" / "families.md"
 QUESTION = "Is there a dog on the sofa ?"
@@ -43,7 +44,10 @@ def attempt(model_type: str) -> dict[str, Any]:
     try:
         with TemporaryDirectory() as folder:
             family.save(Path(folder))
-            model = load(folder)
+            decoder = decodes(transformers.AutoConfig.from_pretrained(folder))
+            model = (encoder_decoder if decoder else image_text).load(folder)
+            if decoder:  # the question goes where the family reads it, if it does
+                question = None if family.prompt is None else QUESTION
             case = Case.of(photo, model, target="Yes", question=question, regions="grid:4x4", fill="mean")
             rows = np.concatenate([np.random.default_rng(1).random((7, 16)) < 0.5, np.ones((1, 16), bool)])
             together = model.respond(case.inputs(rows), [case.bound] * 8).score
@@ -60,24 +64,25 @@ def attempt(model_type: str) -> dict[str, Any]:
     return {"works": True, **found}
 
 
-def own(folder: Path, model: ImageText, case: Case, rows: Any) -> Any:
+def own(folder: Path, model: image_text.ImageText, case: Case, rows: Any) -> Any:
     """The scores by the family's own code, one image at a time."""
     module = transformers.AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32).eval()
     processor, scores = load_processor(folder), []
     (forms,) = case.bound.answer.wanted
     for row in rows:
         image = np.where(row[case.partition.labels][..., None], case.bound.canvas, case.bound.fill)
-        inputs = prepared(module, processor, Image.fromarray(image), QUESTION)
         with torch.inference_mode():
-            if model.settings["answers"] == "step by step":
-                inputs = {name: part for name, part in inputs.items() if name not in ("labels", "decoder_input_ids")}
+            if decodes(module.config) or model.settings["answers"] == "step by step":
+                given = inputs(processor, Image.fromarray(image), QUESTION, FAMILIES[module.config.model_type])
+                given = {name: part for name, part in given.items() if name != "labels"}
                 made = module.generate(
-                    **inputs, max_new_tokens=1, do_sample=False, num_beams=1, output_logits=True,
+                    **given, max_new_tokens=1, do_sample=False, num_beams=1, output_logits=True,
                     return_dict_in_generate=True,
                 )  # fmt: skip
                 logits = made.logits[0][0]
             else:
-                logits = module(**inputs).logits[0, -1]
+                given = prepared(module, processor, Image.fromarray(image), QUESTION)
+                logits = module(**given).logits[0, -1]
         scores.append(float(logits.float().softmax(dim=-1)[list(forms)].sum()))
     return np.array(scores)
 

@@ -90,7 +90,7 @@ TABLE: dict[str, dict[str, Any]] = {
         "processor": {"patch_size": 14, "img_size": 56, "downsample_factor": 2},
         "image": {"size": SQUARE, "crop_to_patches": True, "min_patches": 1, "max_patches": 4},
     },
-    "blip": {"image": {"size": SQUARE}, "bos": True},
+    "blip": {"image": {"size": SQUARE}, "bos": True, "prompt": "{question}</s>"},  # `generate` drops the last token
     "chameleon": {
         "tokens": {"image_token": "<image>", "boi_token": "<racm3:break>", "eoi_token": "<eoss>", "plain": CODES},
         "prompt": "{question}<image>", "processor": {"image_seq_length": 49}, "bos": True,

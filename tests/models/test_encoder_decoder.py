@@ -2,6 +2,7 @@
 
 from importlib import import_module
 from math import log
+from types import SimpleNamespace
 
 import matplotlib
 import numpy as np
@@ -208,14 +209,11 @@ def test_a_font_that_cannot_be_had_is_one_sentence(tried, monkeypatch):
             tried.bind()
 
 
-def test_pages_with_words_are_not_for_images_alone():
-    class Udop:
-        class config:  # noqa: N801
-            model_type = "udop"
-            name_or_path = ""
-
-    class Processor:
-        image_processor = transformers.ViTImageProcessorPil()
-
-    with pytest.raises(WhymaskError, match=r"^models of the family 'udop' read the words of a page .*wrap a function"):
-        wrap_pair(Udop(), Processor())
+def test_pages_with_words_are_not_for_images_alone(tmp_path):
+    config = transformers.UdopConfig()
+    config.save_pretrained(tmp_path)
+    words = r"^models of the family 'udop' read the words of a page .*wrap a function"
+    with pytest.raises(WhymaskError, match=words):
+        whymask.load(str(tmp_path))
+    with pytest.raises(WhymaskError, match=words):
+        wrap_pair(SimpleNamespace(config=config), None)

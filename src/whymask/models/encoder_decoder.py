@@ -141,16 +141,20 @@ class _Asked:
 def place_of(module: Any, processor: Any) -> Place:
     """Where a model reads the question."""
     family = module.config.model_type
-    if family == "udop":
-        raise WhymaskError(
-            "models of the family 'udop' read the words of a page and where they stand, which whymask does not give "
-            "them: wrap a function that returns the probability of the answer, see docs/extending.md."
-        )
     if family == "pix2struct":
         return "header" if processor.image_processor.is_vqa else "decoder"
     if family == "blip":
         return "encoder" if hasattr(module, "text_encoder") else "decoder"
     return "decoder" if family == "vision-encoder-decoder" else "encoder"
+
+
+def check_family(config: Any) -> None:
+    """Raise an error for a family that an image and a question are not enough for."""
+    if config.model_type == "udop":
+        raise WhymaskError(
+            "models of the family 'udop' read the words of a page and where they stand, which whymask does not give "
+            "them: wrap a function that returns the probability of the answer, see docs/extending.md."
+        )
 
 
 class _Pair:
@@ -179,6 +183,7 @@ def load(
     import transformers
 
     config = from_checkpoint(transformers.AutoConfig, checkpoint)
+    check_family(config)
     if config.model_type == "vision-encoder-decoder":  # published with processors of many kinds, or none
         parts = (transformers.AutoImageProcessor, transformers.AutoTokenizer)
         processor: Any = _Pair(*(from_checkpoint(part, checkpoint) for part in parts))
@@ -195,6 +200,7 @@ def load(
 
 def wrap_pair(module: Any, processor: Any, *, max_side: int | None = MAX_SIDE, **options: Any) -> EncoderDecoder:
     """An encoder-decoder model that is already there, with its processor; it stays the caller's."""
+    check_family(module.config)
     name = module.config.name_or_path or type(module).__name__
     check_processor_options(processor, options, name)
     return _kind(module)(module, processor, name=name, max_side=max_side, options=options, borrowed=True)
