@@ -8,6 +8,7 @@ its forward is not what it generates with) within 1e-5 in fp32, in one batch and
 """
 
 import json
+import re
 import sys
 import warnings
 from importlib.metadata import PackageNotFoundError, version
@@ -90,7 +91,13 @@ def own(folder: Path, model: image_text.ImageText, case: Case, rows: Any) -> Any
 def brief(reason: str) -> str:
     """An error without the folder it names, on one line."""
     line = " ".join(reason.split()).replace("|", "/")
-    inner = line.partition("cannot be explained by whymask (")[2].partition("): wrap")[0] or line
+    if needed := re.search(r"(?:requires the|Package) `?(\w+)`? (?:library|is required)", line):
+        return f"needs {needed[1].lower()}"
+    if "classes: torchvision" in line or "'NoneType' object" in line:  # of a processor without its part for videos
+        return "needs torchvision"
+    inner = (
+        line.partition("cannot be explained by whymask (")[2].partition("): install")[0].partition("): wrap")[0] or line
+    )
     words = [word for word in inner.split() if "/tmp" not in word]
     return " ".join(words)[:160]
 
