@@ -28,7 +28,7 @@ def mask_figure(
     result: Explanation, regions: Sequence[int], score: float, removed_score: float, verdict: str
 ) -> Figure:
     """The verdict, the photo, its evidence, the image the model saw with only the evidence, and without it."""
-    figure, (photo, marked, kept, removed) = _panels(result.image, photos=2, squares=2, above=wrapped(verdict, 110))
+    figure, (photo, marked, kept, removed) = _panels(result.image, photos=2, squares=2, above=wrapped(verdict, 105))
     bare(photo, result.image.photo)
     _frame(photo, result.image)
     photo.set_title(headline(result.image))
@@ -140,7 +140,7 @@ def _panels(image: ExplainedImage, *, photos: int, squares: int, above: str = ""
     text = 0.17 * (above.count("\n") + 1) if above else 0.0
     figure = Figure(figsize=(WIDTH, WIDTH / sum(ratios) + 0.62 + text), layout="compressed")
     if above:
-        figure.suptitle(above, fontsize=8.5, weight="bold")
+        figure.suptitle(above, fontsize=8, weight="bold")
     axes: Any = figure.subplots(1, photos + squares, width_ratios=ratios, squeeze=False)[0]
     return figure, list(axes)
 

@@ -136,7 +136,9 @@ def judge(
         kept = (
             f", and at least {min(controls.fills.values()):.2f} with {_listed(','.join(controls.fills), 'or')} instead"
         )
-    where = f" where the rest is {_listed(fill)}" if kept and fill else ""
+    elif controls is None:
+        kept = " (not checked on other fills)"
+    where = f" where the rest is {_listed(fill)}" if controls and fill else ""
     return Verdict(
         "enough", f"These regions are enough: alone they score {score:.2f}{where}{kept}; the whole image {full:.2f}."
     )
