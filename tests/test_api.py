@@ -32,7 +32,7 @@ def test_finds_the_quadrant_that_decides():
     np.testing.assert_array_equal(evidence.mask, np.add.outer(np.arange(32) >= 16, np.arange(32) >= 16) == 0)
     np.testing.assert_array_equal(evidence.heatmap(), evidence.mask.astype(float))
     assert evidence.ledger.nominal == 320
-    assert evidence.ledger.stage("probe") == (5, 4)  # prediction, full, blank, removed; the mask itself is known
+    assert evidence.ledger.stage("probe") == (9, 8)  # prediction, full, blank, removed, controls; the mask is known
 
 
 def test_coco_rle():
@@ -192,7 +192,7 @@ def test_a_probe_that_the_search_has_asked_for_costs_nothing(method, probes):
 
 def test_a_probe_of_a_mask_whose_rest_is_known_costs_nothing():
     evidence = explain(method="trace", params={"init_objective": "suff_necc"})
-    assert evidence.ledger.stage("probe") == (5, 3)  # prediction, full, blank
+    assert evidence.ledger.stage("probe") == (9, 7)  # prediction, full, blank, controls
 
 
 def test_a_budget_stops_early_and_says_so():
@@ -258,7 +258,8 @@ def test_prints_what_matters():
     assert f"score {evidence.score:.2f} alone ({evidence.share:.0%} of the full score)" in str(evidence)
     assert f"the rest of the image scores {evidence.removed_score:.2f}" in str(evidence)
     asked = str(explain(target="se"))
-    assert asked.startswith("The model says 'top left'; 'bottom right' scores")
+    assert "The model says 'top left'; 'bottom right' scores" in asked
+    assert str(evidence).startswith(evidence.verdict.sentence)
     for words in (
         "The model says 'top left', which scores",
         "4 of 16 regions (0, 1, 4, 5)",

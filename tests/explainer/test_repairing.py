@@ -49,7 +49,7 @@ def test_a_repair_curve_costs_no_forward():
     (ordering,) = case.search(Recipe("greedy"))
     before = model.forwards
     fixed = whymask.explainer.repairing.judge(case, ordering)
-    assert model.forwards == before + 1  # the probability of the answer given, for the picture
+    assert model.forwards == before + 1 + 4  # the probability of the answer given, for the picture; the controls
     assert fixed.right == (True, True, True, False)
     assert model.generations == 0
 
@@ -92,7 +92,9 @@ def test_what_cannot_be_repaired_says_so():
     failed = whymask.repair(flat, quadrants(), want="bottom right", method="greedy", regions="grid:2x2")
     assert not failed.repaired
     assert (failed.removed, failed.right) == (1.0, (False,) * 4)
-    assert "Not repaired. 0 of 4 prefixes" in str(failed)
+    assert str(failed).startswith("Not repaired: shown only these regions, the model says 'top left'.")
+    assert "0 of 4 prefixes" in str(failed)
+    assert failed.verdict.code == "not_enough"
 
 
 def test_a_classifier_is_repaired_by_its_class():
@@ -115,16 +117,20 @@ def test_refusals():
 @pytest.mark.parametrize("method", ["trace", "copair", "greedy", "trace+phasewin"])
 def test_prints_saves_and_loads(tmp_path, method):
     fixed = whymask.repair(BRIGHT, Talker(), method=method, **MISLED)
-    assert str(fixed).startswith("Asked 'Is there a dog?', the model says 'Yes' (0.62). Shown only ")
-    assert "it says 'No': 'No' scores 1.00, against 0.38 on the whole image and 1.00 on an empty one. Repaired." in str(
-        fixed
+    assert str(fixed).startswith(
+        "Repaired, but a blank image does it too: 'No' scores 1.00 on it, 1.00 on these regions."
     )
+    assert fixed.verdict.code == "blank_suffices"
+    assert "Asked 'Is there a dog?', the model says 'Yes' (0.62). Shown only " in str(fixed)
+    assert "it says 'No': 'No' scores 1.00, against 0.38 on the whole image and 1.00 on an empty one." in str(fixed)
     again = Explanation.load(fixed.save(tmp_path / "repair"))
     assert isinstance(again, Repair)
     assert again.as_dict() == fixed.as_dict() == json.loads(json.dumps(fixed.as_dict()))
     assert again.provenance["method"] == method
     np.testing.assert_array_equal(again.mask, fixed.mask)
-    assert "Repaired." in report([again], ["repair"])  # the viewer shows it as the mask it is
+    assert "Repaired, but a blank image does it too" in report(
+        [again], ["repair"]
+    )  # the viewer shows it as the mask it is
 
 
 def test_before_and_after(tmp_path):

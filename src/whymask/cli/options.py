@@ -47,6 +47,7 @@ class Options:
     seed: Annotated[int, typer.Option(help="Seed of every random choice.")] = 0
     budget: Annotated[int | None, typer.Option(help="Maximum number of forwards of a search.")] = None
     batch_size: Annotated[int | None, typer.Option(help="Images per model batch.")] = None
+    null: Annotated[int, typer.Option(help="Search this many other classes too: is the mask above chance?")] = 0
     device: Annotated[str | None, typer.Option(help="cpu, cuda or mps.")] = None
     dtype: Annotated[str | None, typer.Option(help="fp32, fp16, bf16 or fp64.")] = None
     model_option: Annotated[

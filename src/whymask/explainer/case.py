@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
@@ -17,6 +17,7 @@ import numpy as np
 from whymask.arrays import Bools, Floats, Rows
 from whymask.errors import whole
 from whymask.explainer.responder import Filled, Responder
+from whymask.images.controls import control_pictures
 from whymask.images.imaging import ImageSource, Resize, viewable
 from whymask.images.masking import Fill, Fills, fills_name, fills_of
 from whymask.images.partition import Partition, Regions, partition
@@ -28,7 +29,8 @@ from whymask.models.memory import PeakMemory
 from whymask.results.base import ExplainedImage
 from whymask.results.mask import EvidenceMask
 from whymask.results.ordering import Ordering
-from whymask.search.driver import Progress, Search, SearchResult, drive, in_batches
+from whymask.results.verdict import Controls
+from whymask.search.driver import Piece, Progress, Search, SearchResult, drive, in_batches
 from whymask.search.objective import (
     SUFF_NECC,
     SUFFICIENCY,
@@ -36,7 +38,6 @@ from whymask.search.objective import (
     Objective,
     Oracle,
     OverFills,
-    Query,
     Responses,
 )
 from whymask.search.protocol import Problem
@@ -142,12 +143,36 @@ class Case:
         """Responses (sides, B) outside a search, and how many images had to be sent for them."""
         oracle = self.oracle()
         query = oracle.open(rows, objective, "probe")
-        return oracle.by_side(query, self._send(query)), len(query.send)
+        (*responses,) = self._send([*zip(self.fills, query.by_fill, strict=True)])
+        return oracle.by_side(query, np.concatenate(responses)), len(query.send)
 
-    def _send(self, query: Query) -> Floats:
-        """The responses to `query.send`."""
-        pieces = list(zip(self.fills, query.by_fill, strict=True))
-        return np.concatenate(in_batches(pieces, Responder(), lambda: self.batching.size))
+    def _send(self, pieces: Sequence[Piece]) -> list[Floats]:
+        """The responses to each piece."""
+        return in_batches(pieces, Responder(), lambda: self.batching.size)
+
+    def controls(
+        self, mask: Bools, rows: Bools, known: Set[bytes] = frozenset()
+    ) -> tuple[Floats, Controls | None, int, int]:
+        """Scores of some sets and the controls of one of them, a mask (n,), in common batches.
+
+        Returns:
+            The scores (B,) of `rows` (B, n); the controls, which a mask without regions has none of; and the forwards
+            without a cache, and those for images that are not `known`.
+        """
+        oracle = self.oracle()
+        oracle.asked |= known  # counted as if a search ran alone: what it has asked for is known, other images are not
+        query = oracle.open(rows, SUFFICIENCY, "probe")
+        fills = [filled.bound.fill for filled in self.fills]
+        pictures = control_pictures(self.bound.canvas, fills, self.partition.pixels(mask))
+        options: dict[str, Any] = {"target": self.bound.target.name, "question": self.settings.get("question")}
+        shown = [Filled(self, bind(self.model, picture, resize="none", **options)) for picture in pictures.values()]
+        whole_image = np.ones((1, self.partition.n), dtype=bool)
+        pieces = [*zip(self.fills, query.by_fill, strict=True), *((filled, whole_image) for filled in shown)]
+        responses = self._send(pieces)
+        (scores,) = oracle.by_side(query, np.concatenate(responses[: len(self.fills)]))
+        named = dict(zip(pictures, (float(one[0]) for one in responses[len(self.fills) :]), strict=True))
+        controls = Controls(named.pop("flat"), named.pop("shuffled"), named) if named else None
+        return scores, controls, query.nominal[0] + len(shown), query.fresh[0] + len(shown)
 
     def problem(self, seed: int) -> Problem:
         """What a search may know of this case; its random choices depend on the seed and the picture."""
@@ -195,13 +220,10 @@ class Case:
         masks = [selection, *selection.others] if found.order is None and selection is not None else []
         for one in masks:
             rows += [one.mask, ~one.mask]
-        oracle = self.oracle()
-        # Counted as if this search ran alone: what it has asked for itself is known, other images are not.
-        oracle.asked |= found.asked
-        query = oracle.open(np.array(rows), SUFFICIENCY, "probe")
-        ((full, blank, *own),) = oracle.by_side(query, self._send(query))
+        mask = masks[0].mask if masks else ~whole_image
+        (full, blank, *own), controls, nominal, fresh = self.controls(mask, np.array(rows), found.asked)
         ledger = Ledger(dict(found.ledger.entries))
-        ledger.add("probe", "suff", query.nominal[0] + self.bound.probes, query.fresh[0] + self.bound.probes)
+        ledger.add("probe", "suff", nominal + self.bound.probes, fresh + self.bound.probes)
         image = ExplainedImage(
             photo=viewable(self.bound.image),
             canvas=self.bound.canvas,
@@ -234,6 +256,7 @@ class Case:
             frontier=found.frontier,
             goal=selection.goal,
             local_optimum=selection.local_optimum,
+            controls=controls,
         )
         others = zip(selection.others, own[2::2], own[3::2], strict=True)
         return first.with_alternatives(

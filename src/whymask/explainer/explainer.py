@@ -16,6 +16,7 @@ import numpy as np
 
 from whymask.errors import WhymaskError, unknown, whole
 from whymask.explainer.case import Case, Listener, batching, bind_fills
+from whymask.explainer.chance import Null, with_null
 from whymask.explainer.repairing import attempt
 from whymask.explainer.together import search_together
 from whymask.images.imaging import ImageSource, Resize
@@ -60,6 +61,8 @@ class Settings:
         seed: seed of every random choice, together with the image.
         budget: maximum number of distinct masked images the search may ask for.
         batch_size: images per model batch; by default learned while searching.
+        null: how many other answers to search for with the same budget, to see whether a mask is above chance (classes
+            drawn at random), or a list of them, such as ["Yes", "Maybe"].
         params: the method's other parameters.
     """
 
@@ -73,6 +76,7 @@ class Settings:
     seed: int = 0
     budget: int | None = None
     batch_size: int | None = None
+    null: Null = 0
     params: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -90,6 +94,12 @@ class Settings:
                 fill_canvas(fill, np.zeros((1, 1, 3), dtype=np.uint8))
         if len(fills) > 1 and self.recipe.method.needs == "gradients":
             raise WhymaskError(f"{self.recipe.name} uses gradients, and so one fill: pass one, not {len(fills)}.")
+        if isinstance(self.null, str):
+            raise WhymaskError(f"null is a number or a list of other answers, not {self.null!r}.")
+        if isinstance(self.null, int):
+            whole("null", self.null, 0)
+        if self.null and self.recipe.method.returns != "mask":
+            raise WhymaskError(f"null compares masks, but {self.recipe.name} does not return one.")
         if self.over_fills not in get_args(OverFills):
             raise WhymaskError(f"over_fills is 'mean' or 'min', not {self.over_fills!r}.")
         if self.resize not in get_args(Resize):
@@ -138,6 +148,7 @@ class SettingsDict(TypedDict, total=False):
     seed: int
     budget: int | None
     batch_size: int | None
+    null: Null
     params: Mapping[str, Any] | None
 
 
@@ -215,7 +226,15 @@ class Explainer:
         """Search a case once per seed (by default that of the settings), all of them together; a result per seed."""
         seeds = [self.settings.seed] if seeds is None else seeds
         with self._reporting(progress, case, len(seeds)) as report:
-            return case.search(self.recipe, seeds, budget=self.settings.budget, progress=report)
+            found = case.search(self.recipe, seeds, budget=self.settings.budget, progress=report)
+        return [self._with_null(case, one, seed) for one, seed in zip(found, seeds, strict=True)]
+
+    def _with_null(self, case: Case, found: EvidenceMask | Ordering, seed: int) -> EvidenceMask | Ordering:
+        """The same result, compared with searches for other answers where the settings ask for that."""
+        settings = self.settings
+        if not settings.null or not isinstance(found, EvidenceMask):
+            return found
+        return with_null(case, found, self.recipe, seed, settings.null, budget=settings.budget)
 
     def explain(
         self,
@@ -266,7 +285,8 @@ class Explainer:
             for number, found, seconds in tqdm(searches, total=total, unit="image", disable=progress is not True):
                 case: Case = found.about
                 spent = {"budget": settings.budget, "seconds": seconds, **memory.spent()}
-                yield number, case.result(found, case.provenance(recipe, settings.seed, fingerprint) | spent)
+                result = case.result(found, case.provenance(recipe, settings.seed, fingerprint) | spent)
+                yield number, self._with_null(case, result, settings.seed)
 
         return results()
 
@@ -277,6 +297,8 @@ class Explainer:
 
         The method is that of the settings; `whymask.repair` has a default of its own.
         """
+        if self.settings.null:
+            raise WhymaskError("repair does not search for other answers: leave null out.")
         case, settings = self.case(image, target=want, question=question), self.settings
         with self._reporting(progress, case) as report:
             return attempt(case, self.recipe, settings.seed, budget=settings.budget, progress=report)

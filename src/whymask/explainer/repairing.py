@@ -80,16 +80,18 @@ def judge(case: Case, found: EvidenceMask | Ordering) -> Repair:
         said = replies(case, rows)
         right = tuple(ok for _, ok in said)
         best = right.index(True) if any(right) else int(scores.argmax())
-        ((removed,),), more = case.ask(~rows[best : best + 1])
+        kept = rows[best]
+        (removed,), controls, more, _ = case.controls(kept, ~kept[None])
         sent += fresh + more
         answer, repaired = said[best]
         own = {name: own[name] for name in ("image", "provenance", "complete")}
         own |= {"order": found.order, "scores": tuple(scores.tolist()), "right": right}
         own |= {"regions": found.order[: best + 1], "ordered": True}
-        own |= {"score": float(scores[best]), "removed_score": float(removed)}
+        own |= {"score": float(scores[best]), "removed_score": float(removed), "controls": controls}
+    ((_, blank_repaired),) = replies(case, np.zeros((1, case.partition.n), dtype=bool))
     ledger = Ledger(dict(found.ledger.entries))
     ledger.add("probe", "suff", sent, sent)
-    own = own | {"ledger": ledger}
+    own = own | {"ledger": ledger, "blank_repaired": blank_repaired}
     return Repair(**own, given=given, given_score=given_score, answer=answer, repaired=repaired)
 
 

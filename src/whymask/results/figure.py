@@ -24,9 +24,11 @@ HIGHEST, LOWEST = 1.4, 0.6  # height / width of the panel of what the model sees
 
 
 @small_text
-def mask_figure(result: Explanation, regions: Sequence[int], score: float, removed_score: float) -> Figure:
-    """The photo, its evidence, the image the model saw with only the evidence, and without it."""
-    figure, (photo, marked, kept, removed) = _panels(result.image, photos=2, squares=2)
+def mask_figure(
+    result: Explanation, regions: Sequence[int], score: float, removed_score: float, verdict: str
+) -> Figure:
+    """The verdict, the photo, its evidence, the image the model saw with only the evidence, and without it."""
+    figure, (photo, marked, kept, removed) = _panels(result.image, photos=2, squares=2, above=wrapped(verdict, 105))
     bare(photo, result.image.photo)
     _frame(photo, result.image)
     photo.set_title(headline(result.image))
@@ -53,12 +55,17 @@ def ordering_figure(result: Explanation, heat: Floats, first: Sequence[int], cur
     return figure
 
 
-def repair_figure(result: Explanation, regions: Sequence[int], titles: tuple[str, str], below: str) -> Figure:
-    """What the model sees with the regions outlined, and the image with only them, each under its title."""
+def repair_figure(
+    result: Explanation, regions: Sequence[int], titles: tuple[str, str], below: str, verdict: str
+) -> Figure:
+    """The verdict, what the model sees with the regions outlined, and the image with only them, each with a title."""
     from matplotlib.figure import Figure
 
     image = result.image
-    figure = Figure(figsize=(WIDTH, WIDTH / 2 * slope(image) + 0.8), layout="compressed")
+    question = result.provenance.get("question")
+    above = wrapped(verdict, 90) + (f"\n{wrapped(question, 80)}" if question else "")
+    lines = above.count("\n") + 1
+    figure = Figure(figsize=(WIDTH, WIDTH / 2 * slope(image) + 0.6 + 0.2 * lines), layout="compressed")
     panels: Any = figure.subplots(1, 2)
     before, after = panels
     bare(before, image.canvas, interpolation="nearest")
@@ -68,8 +75,7 @@ def repair_figure(result: Explanation, regions: Sequence[int], titles: tuple[str
     for axes, title in zip((before, after), titles, strict=True):
         axes.set_title(title, fontsize=9)
     figure.supxlabel(wrapped(below, 100), fontsize=8)
-    if question := result.provenance.get("question"):
-        figure.suptitle(wrapped(question, 80), fontsize=10)
+    figure.suptitle(above, fontsize=9, weight="bold")
     return figure
 
 
@@ -126,12 +132,15 @@ def _draw_curves(axes: Axes, curves: Curves, prefix: int) -> None:
     axes.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 0.98), borderpad=0)
 
 
-def _panels(image: ExplainedImage, *, photos: int, squares: int) -> tuple[Figure, list[Axes]]:
-    """A row of panels, as wide as a page: first those with the photo's shape, then square ones."""
+def _panels(image: ExplainedImage, *, photos: int, squares: int, above: str = "") -> tuple[Figure, list[Axes]]:
+    """A row of panels, as wide as a page: first those with the photo's shape, then square ones; and text above them."""
     from matplotlib.figure import Figure
 
     ratios = [aspect(image)] * photos + [1.0] * squares
-    figure = Figure(figsize=(WIDTH, WIDTH / sum(ratios) + 0.62), layout="compressed")
+    text = 0.17 * (above.count("\n") + 1) if above else 0.0
+    figure = Figure(figsize=(WIDTH, WIDTH / sum(ratios) + 0.62 + text), layout="compressed")
+    if above:
+        figure.suptitle(above, fontsize=8, weight="bold")
     axes: Any = figure.subplots(1, photos + squares, width_ratios=ratios, squeeze=False)[0]
     return figure, list(axes)
 

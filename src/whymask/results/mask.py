@@ -13,6 +13,7 @@ from whymask.interop.coco import to_coco_rle
 from whymask.results.base import Explanation
 from whymask.results.figure import mask_figure
 from whymask.results.storage import ROUNDING, Arrays, Header, are_regions, is_number
+from whymask.results.verdict import Controls, Thresholds, Verdict, judge
 from whymask.utils.archive import require
 
 if TYPE_CHECKING:
@@ -33,18 +34,37 @@ class EvidenceMask(Explanation):
     goal: float | None = None  # the score to reach, where the search was for the smallest mask
     local_optimum: bool = False  # every swap of one region was tried, and none improves the score
     alternatives: tuple[EvidenceMask, ...] = ()  # further masks that share few regions, where requested
+    controls: Controls | None = None  # scores that show whether `score` can be believed
 
     kind: ClassVar[str] = "mask"
 
     def with_alternatives(self, others: Sequence[tuple[Sequence[int], float, float]]) -> EvidenceMask:
         """The same mask with alternatives, each (regions, score, removed_score)."""
-        bare = replace(self, ordered=False, goal=None, local_optimum=False, alternatives=())
+        bare = replace(self, ordered=False, goal=None, local_optimum=False, alternatives=(), controls=None)
         return replace(
             self,
             alternatives=tuple(
                 replace(bare, regions=tuple(regions), score=score, removed_score=removed)
                 for regions, score, removed in others
             ),
+        )
+
+    @property
+    def verdict(self) -> Verdict:
+        """What to make of the mask: a code, and a sentence for people."""
+        return self.judge()
+
+    def judge(self, at: Thresholds | None = None) -> Verdict:
+        """The verdict by other thresholds; results/verdict.py says what they mean."""
+        return judge(
+            full=self.image.full_score,
+            score=self.score,
+            removed=self.removed_score,
+            blank=self.image.blank_score,
+            goal=self.goal,
+            controls=self.controls,
+            fill=self.provenance.get("fill", ""),
+            at=at,
         )
 
     @property
@@ -74,7 +94,7 @@ class EvidenceMask(Explanation):
 
     def figure(self) -> Figure:
         """The photo, its evidence, the image with only the evidence, and without it."""
-        return mask_figure(self, self.regions, self.score, self.removed_score)
+        return mask_figure(self, self.regions, self.score, self.removed_score, self.verdict.sentence)
 
     def to_coco_rle(self) -> dict[str, Any]:
         """The mask as COCO's compressed run lengths."""
@@ -101,7 +121,8 @@ class EvidenceMask(Explanation):
                 for other in self.alternatives
             ],
         }
-        return super().as_dict() | own
+        own["controls"] = None if self.controls is None else self.controls.as_dict()
+        return {"verdict": self.verdict._asdict()} | super().as_dict() | own
 
     @classmethod
     def _check(cls, header: Header, n: int) -> list[Any]:
@@ -114,13 +135,23 @@ class EvidenceMask(Explanation):
         require(goal is None or is_number(goal, -ROUNDING, 1 + ROUNDING), "its goal is not a score")
         flags = (header["ordered"], header.get("local_optimum", False))
         require(all(isinstance(flag, bool) for flag in flags), "a flag is neither true nor false")
-        return [*frontier.values(), *(one[name] for one in (header, *others) for name in ("score", "removed_score"))]
+        controls = header.get("controls")
+        shown: list[Any] = []
+        if controls is not None:
+            require(len(controls["fills"]) + len(controls["null"]) <= OTHERS, "it has too many controls")
+            shown = [controls["flat"], controls["shuffled"], *controls["fills"].values(), *controls["null"].values()]
+        return [
+            *shown,
+            *frontier.values(),
+            *(one[name] for one in (header, *others) for name in ("score", "removed_score")),
+        ]
 
     @classmethod
     def _fields(cls, header: Header, arrays: Arrays) -> dict[str, Any]:
         names = ("ordered", "score", "removed_score", "goal", "local_optimum")
         given = super()._fields(header, arrays) | {name: header[name] for name in names if name in header}
         given["regions"] = tuple(header["regions"])
+        given["controls"] = None if header.get("controls") is None else Controls(**header["controls"])
         given["frontier"] = {int(k): score for k, score in header.get("frontier", {}).items()}
         others = [(one["regions"], one["score"], one["removed_score"]) for one in header.get("alternatives", [])]
         return given | {"alternatives": EvidenceMask(**given).with_alternatives(others).alternatives}
@@ -148,7 +179,7 @@ class EvidenceMask(Explanation):
         )
         which = f" ({self._regions(self.regions)})" if self.regions else ""
         return (
-            f"{self._answer()} {len(self.regions)} of {self.n} regions{which}, "
+            f"{self.verdict} {self._answer()} {len(self.regions)} of {self.n} regions{which}, "
             f"{self.area:.1%} of what the model sees, {verb} {self.score:.2f} alone{share}; "
             f"the rest of the image scores {self.removed_score:.2f}.{more} {self._end()}"
         )

@@ -12,12 +12,13 @@ from whymask.results.figure import repair_figure, said
 from whymask.results.mask import EvidenceMask
 from whymask.results.plotting import wrapped
 from whymask.results.storage import Arrays, Header, are_regions
+from whymask.results.verdict import Thresholds, Verdict, judge
 from whymask.utils.archive import require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PLAIN = ("given", "given_score", "answer", "repaired")
+PLAIN = ("given", "given_score", "answer", "repaired", "blank_repaired")
 LISTS = ("order", "scores", "right")
 
 
@@ -36,6 +37,7 @@ class Repair(EvidenceMask):
     order: tuple[int, ...] = ()  # all regions, where a full search ordered them
     scores: tuple[float, ...] = ()  # of the wanted answer, on the prefix of 1 ... n regions of that order
     right: tuple[bool, ...] = ()  # whether that prefix is answered as wanted
+    blank_repaired: bool | None = None  # whether an empty image is answered as wanted too, where that is known
 
     kind: ClassVar[str] = "repair"
 
@@ -45,6 +47,29 @@ class Repair(EvidenceMask):
         if not self.order:
             return None
         return correction_region(np.cumsum(self.image.partition.areas[list(self.order)]), self.right)
+
+    def judge(self, at: Thresholds | None = None) -> Verdict:
+        """The verdict: a repair is enough where the model gives the wanted answer, and nothing explains that away."""
+        if not self.repaired:
+            said = f"shown only these regions, the model says {self.answer!r}"
+            return Verdict("not_enough", f"Not repaired: {said}.")
+        if self.blank_repaired:
+            scores = (
+                f"{self.target.label!r} scores {self.image.blank_score:.2f} on it, {self.score:.2f} on these regions"
+            )
+            return Verdict("blank_suffices", f"Repaired, but a blank image does it too: {scores}.")
+        found = judge(
+            full=self.score,  # the whole image is answered wrongly: its score is no measure
+            score=self.score,
+            removed=self.removed_score,
+            blank=self.image.blank_score,
+            controls=self.controls,
+            fill=self.provenance.get("fill", ""),
+            at=at,
+        )
+        if found.code != "enough":
+            return found._replace(sentence=f"Repaired, but {found.sentence[0].lower()}{found.sentence[1:]}")
+        return found._replace(sentence=f"Repaired: shown only these regions, the model says {self.answer!r}.")
 
     def outcome(self, mistake: Mistake | None = None) -> RepairOutcome:
         """The values that `metrics.repairs` averages."""
@@ -57,14 +82,14 @@ class Repair(EvidenceMask):
         prove little.
         """
         kept = f"only {len(self.regions)} of {self.n} regions, {self.area:.0%} of the image"
-        titles = f"whole image\n{said(self.given, self.given_score)}", f"{kept}\n{self.verdict()}"
+        titles = f"whole image\n{said(self.given, self.given_score)}", f"{kept}\n{self.caption()}"
         scores = (
             f'"{self.target.label}" scores {self.image.full_score:.2f} on the whole image, '
             f"{self.score:.2f} on these regions and {self.image.blank_score:.2f} on an empty image"
         )
-        return repair_figure(self, self.regions, titles, scores)
+        return repair_figure(self, self.regions, titles, scores, self.verdict.sentence)
 
-    def verdict(self, width: int = 40) -> str:
+    def caption(self, width: int = 40) -> str:
         """The answer to the kept regions, in lines of this width for a figure, and the score of the wanted answer."""
         if self.repaired:
             return said(self.answer, self.score, width)
@@ -80,7 +105,7 @@ class Repair(EvidenceMask):
         order, scores, right = (header[name] for name in LISTS)
         require(are_regions(order, n) and len(order) in (0, n), "its order does not name every region once")
         require(len(scores) == len(right) == len(order), "its scores have another length than its order")
-        flags = [header["repaired"], *right]
+        flags = [header["repaired"], header.get("blank_repaired") or False, *right]
         require(all(isinstance(flag, bool) for flag in flags), "a flag is neither true nor false")
         require(all(isinstance(header[name], str) for name in ("given", "answer")), "an answer is missing")
         return [*super()._check(header, n), header["given_score"], *scores]
@@ -88,12 +113,12 @@ class Repair(EvidenceMask):
     @classmethod
     def _fields(cls, header: Header, arrays: Arrays) -> dict[str, Any]:
         lists = {name: tuple(header[name]) for name in LISTS}
-        return super()._fields(header, arrays) | {name: header[name] for name in PLAIN} | lists
+        return super()._fields(header, arrays) | {name: header.get(name) for name in PLAIN} | lists
 
     @property
     def remarks(self) -> list[str]:
         """Sentences about the result, besides its numbers."""
-        remarks = ["Repaired." if self.repaired else "Not repaired."]
+        remarks = []
         if self.order:
             count = sum(self.right)
             longest = f"; the longest of them removes {self.removed:.1%} of the area" if count else ""
@@ -109,4 +134,4 @@ class Repair(EvidenceMask):
             f"{self.score:.2f}, against {self.image.full_score:.2f} on the whole image and "
             f"{self.image.blank_score:.2f} on an empty one."
         )
-        return f"{who} says {self.given!r} ({self.given_score:.2f}). {shown} {self._end()}"
+        return f"{self.verdict} {who} says {self.given!r} ({self.given_score:.2f}). {shown} {self._end()}"

@@ -17,10 +17,10 @@ from whymask.arrays import Bools, Floats, Rows
 from whymask.errors import WhymaskError, unknown
 
 OverFills = Literal["mean", "min"]
-LedgerStage = Literal["init", "order", "continue", "probe"]
+LedgerStage = Literal["init", "order", "continue", "probe", "null"]
 Side = Literal["suff", "necc"]
-APART: tuple[LedgerStage, ...] = ("probe",)
-"""Not part of a search: finding the target and the reference scores."""
+APART: tuple[LedgerStage, ...] = ("probe", "null")
+"""Not part of a search: finding the target and the reference scores; searches for other answers."""
 
 
 @dataclass(frozen=True)

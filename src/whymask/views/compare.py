@@ -81,7 +81,7 @@ def repair_panel(repairs: Sequence[Repair]) -> Figure:
         method = wrapped(str(repair.provenance["method"]), 60)
         bare(axes, repair.image.only(repair.regions), interpolation="nearest")
         axes.set_title(
-            f"{method}\n{len(repair.regions)} of {repair.n} regions, {repair.area:.0%}\n{repair.verdict(18)}"
+            f"{method}\n{len(repair.regions)} of {repair.n} regions, {repair.area:.0%}\n{repair.caption(18)}"
         )
         if repair.order:
             areas = np.cumsum(repair.image.partition.areas[list(repair.order)])

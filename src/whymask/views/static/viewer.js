@@ -162,6 +162,7 @@ whymask.View = class View {
     this.only = whymask.scored("What is left when only the chosen regions are kept");
     this.rest = whymask.scored("What is left when the chosen regions are removed");
     this.claim = el("p", {}, ...this.#claim());
+    this.verdict = entry.verdict ? el("p", { class: "wm-verdict" }, whymask.isolated(entry.verdict.sentence)) : null;
     const question = entry.provenance.question;
     const { isolated, words } = whymask;
     const heading = entry.kind === "repair" ? words`${isolated(entry.given)} \u2192 ${isolated(entry.answer)}`
@@ -170,7 +171,7 @@ whymask.View = class View {
       el("header", { class: "wm-head" },
         question ? el("p", { class: "wm-question" }, isolated(question)) : null,
         el("h1", { tabindex: -1 }, ...heading),
-        this.claim, extra, this.masks.length > 1 ? this.#choices() : null),
+        this.verdict, this.claim, extra, this.masks.length > 1 ? this.#choices() : null),
       this.#stage(),
       this.#chart(),
       this.ordered ? this.#player() : null,
@@ -263,6 +264,7 @@ whymask.View = class View {
       const button = el("button", { type: "button", "aria-pressed": number === 0 }, text);
       button.addEventListener("click", () => {
         this.chosen = number;
+        if (this.verdict) this.verdict.hidden = number > 0; // it is about the first mask
         buttons.forEach((one, i) => one.setAttribute("aria-pressed", i === number));
         this.#take(mask.regions, mask.regions.length);
         this.claim.replaceChildren(...this.#claim());

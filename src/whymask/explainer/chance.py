@@ -1,0 +1,50 @@
+"""Where an answer stands among others: the same search for answers that nobody gave."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+import numpy as np
+
+from whymask.errors import WhymaskError
+from whymask.explainer.case import Case
+from whymask.explainer.together import search_together
+from whymask.methods import Recipe
+from whymask.models.classifier import Classifier
+from whymask.results.mask import EvidenceMask
+from whymask.search.objective import Ledger
+
+Null: TypeAlias = int | Sequence[int | str]
+"""How many other answers to search for, or which."""
+
+
+def other_answers(case: Case, null: Null, seed: int) -> list[int | str]:
+    """The answers that are meant: a number of them is drawn among a classifier's other classes."""
+    target = case.bound.target
+    if not isinstance(null, int):
+        return [answer for answer in null if answer not in (target.index, target.label)]
+    if not isinstance(case.model, Classifier) or len(case.model.labels) < 2:
+        raise WhymaskError(
+            f"{case.model.name} has no list of classes to draw other answers from: pass them, null=['Yes', 'Maybe']."
+        )
+    others = np.delete(np.arange(len(case.model.labels)), target.index)
+    return [int(one) for one in case.problem(seed).rng().permutation(others)[:null]]
+
+
+def with_null(
+    case: Case, found: EvidenceMask, recipe: Recipe, seed: int, null: Null, *, budget: int | None = None
+) -> EvidenceMask:
+    """The same result with the scores that the same search reaches for other answers.
+
+    Their forwards are counted apart, as the ledger's stage "null".
+    """
+    if found.controls is None:
+        return found
+    cases = [case.again(target=answer) for answer in other_answers(case, null, seed)]
+    scores, ledger = {}, Ledger(dict(found.ledger.entries))
+    for number, other, _ in search_together(cases, recipe, seed, case.batching, budget=budget):
+        assert other.mask is not None
+        ((score,),), sent = cases[number].ask(other.mask[None])
+        scores[cases[number].bound.target.label] = float(score)
+        ledger.add("null", "suff", other.ledger.nominal + sent, other.ledger.mec + sent)
+    return replace(found, controls=replace(found.controls, null=dict(sorted(scores.items()))), ledger=ledger)

@@ -1,0 +1,158 @@
+"""What to make of a mask: a verdict from its scores and those of its controls."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from whymask.errors import WhymaskError
+
+PICTURES = {"blur", "dark_defocus", "image"}  # fills that are no blank images
+ROUNDING = 1e-6  # a goal is reached by a score that differs from it by rounding
+Code = Literal["blank_suffices", "shape_only", "not_above_chance", "not_enough", "one_fill", "redundant", "enough"]
+
+
+@dataclass(frozen=True)
+class Controls:
+    """Scores of the same answer where the regions should not give it, and where they still should."""
+
+    flat: float  # of one colour inside the same outline
+    shuffled: float  # of the regions' own pixels in random order
+    fills: Mapping[str, float] = field(default_factory=dict)  # the regions on fills that the search did not use
+    null: Mapping[str, float] = field(default_factory=dict)  # other answers, each on the regions a search found for it
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {"flat": self.flat, "shuffled": self.shuffled, "fills": dict(self.fills), "null": dict(self.null)}
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """When a score counts as high.
+
+    Args:
+        share: of the whole image's score, what is enough; also, of the mask's own score, what is about as high.
+        carried: of the mask's score, what it must keep on fills that the search did not use.
+        chance: the share of other answers that may score about as high as the mask does.
+        least: a lower score is no answer, whatever it is compared with.
+    """
+
+    share: float = 0.8
+    carried: float = 0.5
+    chance: float = 0.05
+    least: float = 0.05
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not 0 <= value <= 1:
+                raise WhymaskError(f"the threshold {name} must lie in [0, 1], not {value}.")
+
+
+class Verdict(NamedTuple):
+    """What to make of a mask: a code for programs and a sentence for people."""
+
+    code: Code
+    sentence: str
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+def judge(
+    *,
+    full: float,
+    score: float,
+    removed: float,
+    blank: float,
+    goal: float | None = None,
+    controls: Controls | None = None,
+    fill: str = "",
+    at: Thresholds | None = None,
+) -> Verdict:
+    """What to make of a mask: the first of these that holds.
+
+    - blank_suffices: a blank image scores about as high as the mask, or is enough by itself;
+    - shape_only: so does a flat colour, or shuffled pixels, inside the same outline;
+    - not_above_chance: so do the masks that were found for other answers, where some were searched;
+    - not_enough: the mask scores less than it should: `goal`, or by default a share of the whole image's score;
+    - one_fill: on a fill that the search did not use, less than half of the score is left;
+    - redundant: the rest of the image, without the mask, is enough as well;
+    - enough: none of these.
+
+    Args:
+        full: score of the whole image.
+        score: score of the mask alone.
+        removed: score of the image without it.
+        blank: score of the fill alone.
+        goal: the score to reach, where the search had one.
+        controls: the scores of the controls, where they are known.
+        fill: the name of the fill (or fills) of the search.
+        at: when a score counts as high.
+    """
+    at = at or Thresholds()
+    needed = max(at.least, at.share * full if goal is None else goal)
+    high = max(at.least, min(needed, at.share * score))
+    if blank >= high:
+        if {*fill.split(",")} & PICTURES:
+            what, so = "What is shown in place of the rest gives this answer by itself", "These regions add little."
+        else:
+            what, so = "A blank image gives this answer too", "It does not come from what the image shows."
+        return Verdict("blank_suffices", f"{what}: it scores {blank:.2f}, these regions {score:.2f}. {so}")
+    if controls and max(controls.flat, controls.shuffled) >= high:
+        what = "one flat colour" if controls.flat >= controls.shuffled else "shuffled pixels"
+        return Verdict(
+            "shape_only",
+            f"The outline of these regions gives the answer, not what they show: with {what} inside the same outline "
+            f"the score is {max(controls.flat, controls.shuffled):.2f}, with the image {score:.2f}.",
+        )
+    if controls and controls.null:
+        rivals = [value for value in controls.null.values() if value >= high]
+        if len(rivals) > at.chance * len(controls.null):
+            return Verdict(
+                "not_above_chance",
+                f"No better than chance: for {len(rivals)} of {_count(len(controls.null), 'other answer')} the same "
+                f"search finds regions that score about as high ({max(rivals):.2f}, here {score:.2f}).",
+            )
+    if score < needed - ROUNDING:
+        return Verdict(
+            "not_enough",
+            f"These regions are not enough: alone they score {score:.2f}, the whole image {full:.2f}.",
+        )
+    if controls and controls.fills:
+        worst, left = min(controls.fills.items(), key=lambda item: item[1])
+        if left < at.carried * min(score, full):
+            return Verdict(
+                "one_fill",
+                f"These regions are enough only where the rest is {_listed(fill) or 'filled as in the search'}: with "
+                f"{worst} in its place the score falls from {score:.2f} to {left:.2f}.",
+            )
+    if removed >= needed:
+        return Verdict(
+            "redundant",
+            f"These regions are enough, but so is the rest of the image: alone they score {score:.2f}, the image "
+            f"without them {removed:.2f}. There is other evidence.",
+        )
+    kept = ""
+    if controls and controls.fills:
+        kept = (
+            f", and at least {min(controls.fills.values()):.2f} with {_listed(','.join(controls.fills), 'or')} instead"
+        )
+    elif controls is None:
+        kept = " (not checked on other fills)"
+    where = f" where the rest is {_listed(fill)}" if controls and fill else ""
+    return Verdict(
+        "enough", f"These regions are enough: alone they score {score:.2f}{where}{kept}; the whole image {full:.2f}."
+    )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _listed(names: str, word: str = "and") -> str:
+    """Names with commas between them, as a sentence has them.
+
+    >>> _listed("black,blur,mean")
+    'black, blur and mean'
+    """
+    *first, last = names.split(",")
+    return f"{', '.join(first)} {word} {last}" if first else last

@@ -1,0 +1,37 @@
+import numpy as np
+
+from whymask.images.controls import control_pictures, flat, shuffled, unused_fills
+from whymask.images.masking import fill_canvas
+
+CANVAS = np.random.default_rng(0).integers(1, 255, (20, 30, 3)).astype(np.uint8)
+INSIDE = np.zeros((20, 30), dtype=bool)
+INSIDE[5:12, 3:21] = True
+
+
+def test_flat_and_shuffled_change_the_inside_only():
+    for changed in (flat(CANVAS, INSIDE), shuffled(CANVAS, INSIDE)):
+        np.testing.assert_array_equal(changed[~INSIDE], CANVAS[~INSIDE])
+        assert (changed[INSIDE] != CANVAS[INSIDE]).any()
+    assert len(np.unique(flat(CANVAS, INSIDE)[INSIDE], axis=0)) == 1
+    mixed = shuffled(CANVAS, INSIDE)
+    pixels = [sorted(map(tuple, some[INSIDE].tolist())) for some in (mixed, CANVAS)]
+    assert pixels[0] == pixels[1]
+    np.testing.assert_array_equal(mixed, shuffled(CANVAS, INSIDE))
+
+
+def test_fills_are_those_the_search_did_not_use():
+    assert [*unused_fills(CANVAS, [fill_canvas("black", CANVAS)])] == ["noise", "blur"]
+    several = [fill_canvas(name, CANVAS) for name in ("black", "blur", "mean")]
+    assert [*unused_fills(CANVAS, several)] == ["noise", "dark_defocus"]
+
+
+def test_pictures_show_the_mask_on_other_fills_and_other_content_on_the_fill():
+    black = fill_canvas("black", CANVAS)
+    pictures = control_pictures(CANVAS, [black], INSIDE)
+    assert [*pictures] == ["flat", "shuffled", "noise", "blur"]
+    for name in ("noise", "blur"):
+        np.testing.assert_array_equal(pictures[name][INSIDE], CANVAS[INSIDE])
+        np.testing.assert_array_equal(pictures[name][~INSIDE], fill_canvas(name, CANVAS)[~INSIDE])
+    for name in ("flat", "shuffled"):
+        assert (pictures[name][~INSIDE] == 0).all()
+    assert control_pictures(CANVAS, [black], INSIDE & False) == {}

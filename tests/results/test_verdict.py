@@ -1,0 +1,97 @@
+"""Every verdict at its boundary: a step below it, and a step above."""
+
+import pytest
+
+from whymask.errors import WhymaskError
+from whymask.results.verdict import Controls, Thresholds, judge
+
+STEP = 1e-3
+GOOD = {"full": 1.0, "score": 0.9, "removed": 0.1, "blank": 0.0, "fill": "black"}
+
+
+def controls(flat=0.0, shuffled=0.0, fills=(0.9, 0.9), null=()):
+    named = dict(zip(("noise", "blur"), fills, strict=True))
+    return Controls(flat, shuffled, named, {f"answer {i}": score for i, score in enumerate(null)})
+
+
+def code(at=None, controls=controls(), **changes):  # noqa: B008 - never changed
+    return judge(**{**GOOD, **changes}, controls=controls, at=at).code
+
+
+def test_enough():
+    assert code() == "enough"
+    assert code(controls=None) == "enough"
+
+
+def test_a_blank_image_that_scores_a_share_of_the_mask_or_of_the_whole():
+    assert code(blank=0.8 * 0.9 + STEP) == "blank_suffices"  # 80 % of the mask's score
+    assert code(blank=0.8 * 0.9 - STEP) == "enough"
+    assert code(full=0.5, blank=0.4 + STEP) == "blank_suffices"  # enough by itself, though the mask scores more
+    assert code(full=0.5, blank=0.4 - STEP) == "enough"
+    assert code(score=0.04, full=0.04, blank=0.04) == "not_enough"  # nothing that scores below 0.05 is an answer
+
+
+@pytest.mark.parametrize("which", ["flat", "shuffled"])
+def test_an_outline_that_scores_as_well(which):
+    assert code(controls=controls(**{which: 0.72 + STEP})) == "shape_only"
+    assert code(controls=controls(**{which: 0.72 - STEP})) == "enough"
+
+
+def test_other_answers_that_reach_the_same():
+    assert code(controls=controls(null=[0.72 - STEP] * 3)) == "enough"
+    assert code(controls=controls(null=[0.0, 0.0, 0.72 + STEP])) == "not_above_chance"
+    assert code(controls=controls(null=[0.0] * 19 + [0.9])) == "enough"  # one of twenty is chance itself
+    assert code(controls=controls(null=[0.0] * 18 + [0.9])) == "not_above_chance"
+
+
+def test_a_share_of_the_whole_or_the_goal():
+    assert code(score=0.8 + STEP) == "enough"
+    assert code(score=0.8 - STEP) == "not_enough"
+    assert code(score=0.85, goal=0.85) == "enough"
+    assert code(score=0.85, goal=0.9) == "not_enough"
+    assert code(score=0.6, goal=0.6, controls=None) == "enough"
+
+
+def test_half_of_the_score_on_every_fill_that_was_not_searched():
+    assert code(controls=controls(fills=(0.9, 0.45 + STEP))) == "enough"
+    assert code(controls=controls(fills=(0.45 - STEP, 0.9))) == "one_fill"
+    assert code(full=0.6, controls=controls(fills=(0.9, 0.3 + STEP))) == "enough"  # half of the whole image's
+
+
+def test_the_rest_is_enough_too():
+    assert code(removed=0.8 + STEP) == "redundant"
+    assert code(removed=0.8 - STEP) == "enough"
+
+
+def test_the_order_of_precedence():
+    everything = {"score": 0.7, "removed": 1.0, "blank": 1.0}
+    worst = controls(flat=1.0, fills=(0.0, 0.0), null=[1.0])
+    assert code(controls=worst, **everything) == "blank_suffices"
+    everything["blank"] = 0.0
+    assert code(controls=worst, **everything) == "shape_only"
+    assert code(controls=controls(fills=(0.0, 0.0), null=[1.0]), **everything) == "not_above_chance"
+    assert code(controls=controls(fills=(0.0, 0.0)), **everything) == "not_enough"
+    everything["score"] = 0.9
+    assert code(controls=controls(fills=(0.0, 0.0)), **everything) == "one_fill"
+    assert code(**everything) == "redundant"
+
+
+def test_thresholds_are_the_users():
+    assert code(Thresholds(share=0.95)) == "not_enough"
+    assert code(Thresholds(carried=0.9), controls=controls(fills=(0.9, 0.8))) == "one_fill"
+    assert code(Thresholds(chance=0.5), controls=controls(null=[0.9, 0.0])) == "enough"
+    assert code(Thresholds(least=0.95)) == "not_enough"
+    with pytest.raises(WhymaskError, match=r"share must lie in \[0, 1\]"):
+        Thresholds(share=1.5)
+
+
+def test_sentences_say_what_was_compared():
+    sentence = judge(**GOOD, controls=controls(fills=(0.5, 0.2))).sentence
+    assert sentence == (
+        "These regions are enough only where the rest is black: with blur in its place the score falls from 0.90 to "
+        "0.20."
+    )
+    blank = judge(**GOOD | {"blank": 0.9}).sentence
+    assert blank.startswith("A blank image gives this answer too: it scores 0.90, these regions 0.90.")
+    blurred = judge(**GOOD | {"blank": 0.9, "fill": "black,blur"}).sentence
+    assert "blank" not in blurred  # a blurred image is not
