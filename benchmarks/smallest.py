@@ -100,7 +100,7 @@ if __name__ == "__main__":
     records = []
     for photo, case in right_answers(model, options.folder, options.half, options.count, options.regions):
         for method in options.methods:
-            case.responses.clear()
+            case.forget()
             records.append({"photo": photo, "method": method} | measure(case, recipe(method), options.budget))
             if options.out:
                 with options.out.open("a") as file:

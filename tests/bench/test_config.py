@@ -122,3 +122,12 @@ def test_the_multimodal_models_of_the_paper_are_asked_as_eagle_asks(name):
     assert made.models[0].options["max_side"] == {"qwen": 448, "llava": 336}[name.partition("-")[0]]
     draws = {"qwen": (300, 270), "llava": (300, 300)}.get(name, (100,))
     assert tuple(split.draw for split in made.splits) == draws
+
+
+def test_several_fills_are_a_setting_and_one_fill_is_what_it_was():
+    """The keys of records hash these settings: those of one fill must not change."""
+    assert config(LEAST).case == {"regions": "slico:64", "fill": "black", "resize": "own", "batch_size": None}
+    several = config({**LEAST, "fill": "black,blur", "over_fills": "min"}).case
+    assert (several["fill"], several["over_fills"]) == ("black,blur", "min")
+    with pytest.raises(WhymaskError, match="unknown fill 'blu'"):
+        config({**LEAST, "fill": "black,blu"})
