@@ -82,7 +82,10 @@ def parse(name: str) -> Method:
 
 
 def methods() -> list[Method]:
-    """The methods to list: each mask, refined or not, and what can follow it, then the orderings."""
+    """The methods to list: each mask, refined or not, and what can follow it, then the orderings.
+
+    Those that split regions are left out: they need nested ones, which are not the default.
+    """
 
     def named(kind: KindName) -> list[str]:
         return [name for name, stage in STAGES.items() if stage.kind == kind]
@@ -92,7 +95,7 @@ def methods() -> list[Method]:
 
     starts = sorted(named("mask"), key=lambda mask: not refined(mask))  # those that nothing can refine are the last
     masks = [mask for start in starts for mask in (start, *refined(start))]
-    after = ["", *(f"+{name}" for name in named("split") + named("order") + named("alternatives"))]
+    after = ["", *(f"+{name}" for name in named("order") + named("alternatives"))]
     continuations = named("continuation")
     return _fitting(
         [

@@ -51,7 +51,13 @@ def coarse(problem: Problem) -> Problem:
     if centroids is not None:
         centroids = members.T @ (areas[:, None] * centroids) / (areas @ members)[:, None]
     return Problem(
-        members.shape[1], problem.seed, centroids, areas @ members, archive=CoarseArchive(problem.archive, parents)
+        members.shape[1],
+        problem.seed,
+        centroids,
+        areas @ members,
+        None if problem.labels is None else parents[problem.labels].astype(np.int32),
+        problem.differentiable,
+        archive=CoarseArchive(problem.archive, parents),
     )
 
 
