@@ -105,7 +105,8 @@ def test_explain_a_photo(tmp_path):
     answer = whymask_command("explain", CAMERA, "--out", str(tmp_path / "out"))
     assert answer.returncode == 0, answer.stderr
     first, picture = answer.stdout.splitlines()
-    assert first.startswith("The model says 'tripod', which scores 0.9")
+    assert first.startswith("These regions are enough: alone they score 0.9")
+    assert "The model says 'tripod', which scores 0.9" in first
     assert "8 of 64 regions" in first
     assert picture == f"Picture: {tmp_path}/out/camera-discs+swap.png"
     with Image.open(tmp_path / "out" / "camera-discs+swap.png") as image:

@@ -69,3 +69,14 @@ def test_errors():
         whymask.repair(lit(0), quadrants(), want="ne", null=2)
     with pytest.raises(WhymaskError, match="no list of classes"):
         whymask.explain(lit(0), whymask.wrap(lambda images: images.mean(axis=(1, 2, 3)) / 255), null=2)
+
+
+def test_the_answer_itself_is_no_other_answer():
+    """Under another spelling or number it would score as high as itself."""
+    found = whymask.explain(lit(0), quadrants(), regions="grid:4x4", k=3, null=["TOP LEFT", 0, "ne", "top right"])
+    assert set(found.controls.null) == {"top right"}
+    with pytest.raises(WhymaskError, match="null names no other answer than 'top left'"):
+        whymask.explain(lit(0), quadrants(), regions="grid:4x4", k=3, null=[0])
+    with pytest.raises(WhymaskError, match="null must be a whole number"):
+        whymask.explain(lit(0), quadrants(), regions="grid:4x4", k=3, null=2.5)
+    whymask.explain(lit(0), quadrants(), regions="grid:4x4", k=3, null=np.int64(1))

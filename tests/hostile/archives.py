@@ -132,7 +132,7 @@ HEADERS = {
     "a-list": lambda header: [header],
 }
 COMMON = {
-    "schema": {"schema": 3},
+    "schema": {"schema": 4},
     "schema-list": {"schema": [1]},
     "kind-none": {"kind": None},
     "kind-list": {"kind": []},

@@ -338,3 +338,54 @@ def test_checkpoints_are_found_by_their_type(checkpoint):
         family, _ = find(str(checkpoint(model_type)[0]))
         assert family.loader == f"whymask.models.{loader}:load"
         assert "question" in family.can
+
+
+@pytest.mark.parametrize("tower", ["clip_vision_model", "siglip_vision_model", "pixtral"])
+def test_llava_checkpoints_with_another_tower_take_the_generic_path(tmp_path, tower):
+    parts = {"vision_config": {"model_type": tower}, "text_config": {"model_type": "llama"}}
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "llava", **parts}))
+    loader = "llava" if tower == "clip_vision_model" else "image_text"
+    assert find(str(tmp_path))[0].loader == f"whymask.models.{loader}:load"
+
+
+def test_a_model_that_the_image_does_not_reach_is_an_error(checkpoint, monkeypatch):
+    """Where a processor and a model disagree about a name, both paths would run, blind to the image."""
+    folder, _ = checkpoint("qwen3_vl")
+    model = load(str(folder))
+    batch = model._batch
+    monkeypatch.setattr(model, "_batch", lambda inputs, *rest: batch(torch.zeros_like(inputs), *rest))
+    with pytest.raises(WhymaskError, match="the image does not reach the model"):
+        model.bind(PHOTO, question=QUESTION)
+
+
+def test_lists_of_tensors_are_not_dropped(checkpoint, monkeypatch):
+    folder, _ = checkpoint("qwen3_vl")
+    model = load(str(folder))
+    own = model.processing.processor
+
+    class Listing:
+        tokenizer, image_processor = own.tokenizer, own.image_processor
+
+        def __call__(self, **options):
+            made = own(**options)
+            return {**made, "pixel_values": list(made["pixel_values"])}
+
+    monkeypatch.setattr(model.processing, "processor", Listing())
+    with pytest.raises(WhymaskError, match="returns pixel_values as a list"):
+        model.bind(PHOTO, question=QUESTION)
+
+
+def test_how_answers_are_scored_does_not_depend_on_an_answer_that_ends_at_once(checkpoint):
+    folder, sound = checkpoint("qwen3_vl")
+    model = load(str(folder))
+    model.module.generation_config.eos_token_id = sound.bind(PHOTO, question=QUESTION).target.index
+    model.bind(PHOTO, question=QUESTION)
+    assert model.settings["answers"] == sound.settings["answers"] == "one forward"
+
+
+def test_options_of_wrap_are_checked(checkpoint):
+    folder, _ = checkpoint("qwen3_vl")
+    module, processor = transformers.AutoModelForImageTextToText.from_pretrained(folder), load_processor(folder)
+    for wrong in (0, "big"):
+        with pytest.raises(WhymaskError, match="max_side must be a whole number of at least 1"):
+            whymask.wrap(module, processor, max_side=wrong)

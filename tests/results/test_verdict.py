@@ -88,10 +88,28 @@ def test_thresholds_are_the_users():
 def test_sentences_say_what_was_compared():
     sentence = judge(**GOOD, controls=controls(fills=(0.5, 0.2))).sentence
     assert sentence == (
-        "These regions are enough only where the rest is black: with blur in its place the score falls from 0.90 to "
+        "These regions are enough only where the rest is black: with a blur in its place the score falls from 0.90 to "
         "0.20."
     )
     blank = judge(**GOOD | {"blank": 0.9}).sentence
     assert blank.startswith("A blank image gives this answer too: it scores 0.90, these regions 0.90.")
     blurred = judge(**GOOD | {"blank": 0.9, "fill": "black,blur"}).sentence
     assert "blank" not in blurred  # a blurred image is not
+
+
+def test_a_search_that_failed_says_nothing_about_the_image():
+    """A weak mask is not enough, however a blank image or its outline compare with it."""
+    weak = {"full": 0.9, "score": 0.1, "removed": 0.8}
+    assert code(**weak, blank=0.09) == "not_enough"
+    assert code(**weak, controls=controls(flat=0.1, null=[0.1])) == "not_enough"
+    assert code(**weak, blank=0.72 + STEP) == "blank_suffices"  # but a blank image is enough by itself
+
+
+def test_sentences_name_what_is_meant():
+    low = judge(**{**GOOD, "full": 0.04, "score": 0.04}, controls=controls())
+    assert "the whole image itself scores only 0.04" in low.sentence
+    assert "0.90 was to be reached" in judge(**{**GOOD, "score": 0.5}, goal=0.9).sentence
+    one = judge(**{**GOOD, "fill": "(255, 0, 0),blur"}, controls=controls(fills=(0.9, 0.1)))
+    assert "where the rest is (255, 0, 0) and blurred: with a blur in its place" in one.sentence
+    picture = judge(**{**GOOD, "fill": "photo.png", "blank": 0.9}, controls=controls())
+    assert "A blank image" not in picture.sentence

@@ -43,16 +43,16 @@ def planted(seed):
 
 
 def test_smallest_finds_regions_that_score_only_together():
-    """Nothing scores but masks that keep all of them: 190 of 200 such sets are found within 450 forwards."""
+    """Nothing scores but masks that keep all of them: 19 of 20 such sets are found within 450 forwards."""
     found, exact = 0, 0
-    for seed in range(200):
+    for seed in range(60):
         centroids, needed = planted(seed)
         respond = lambda rows, needed=needed, top=(1.0, 0.6)[seed % 2]: top * rows[:, needed].all(axis=1)  # noqa: E731
         result = run("smallest", respond, len(centroids), seed=seed, centroids=centroids, budget=450)
         found += result.score >= result.selection.goal and result.complete
         exact += sorted(np.flatnonzero(result.mask).tolist()) == sorted(needed)
-    assert found >= 190
-    assert exact >= 190
+    assert found >= 57
+    assert exact >= 57
 
 
 def test_smallest_finds_one_of_two_places_that_score_alone():
@@ -195,3 +195,15 @@ def test_smallest_keeps_its_goal_when_the_budget_ends_it(budget):
     found = run("smallest", respond, 64, centroids=centroids, budget=budget)
     assert found.mask.sum() <= 8
     assert (found.selection.goal is None) == (budget == 0)
+
+
+def test_the_empty_mask_is_no_evidence():
+    """Nothing scores more than any mask of up to five regions: the best of these comes back all the same."""
+    centroids = np.stack(np.meshgrid(np.arange(8), np.arange(8)), axis=-1).reshape(-1, 2) / 8
+
+    def respond(rows):
+        sizes = rows.sum(axis=1)
+        return np.where(sizes >= 20, 1.0, np.where(sizes == 0, 0.3, 0.1))
+
+    found = run("smallest", respond, 64, centroids=centroids, params={"k_max": 5})
+    assert 1 <= found.mask.sum() <= 5

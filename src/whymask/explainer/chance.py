@@ -1,6 +1,6 @@
-"""Where an answer stands among others: the same search for answers that nobody gave."""
+"""Where an answer stands among others: the same search for other answers."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -10,6 +10,7 @@ from whymask.errors import WhymaskError
 from whymask.explainer.case import Case
 from whymask.explainer.together import search_together
 from whymask.methods import Recipe
+from whymask.models.base import Bound
 from whymask.models.classifier import Classifier
 from whymask.results.mask import EvidenceMask
 from whymask.search.objective import Ledger
@@ -21,14 +22,20 @@ Null: TypeAlias = int | Sequence[int | str]
 def other_answers(case: Case, null: Null, seed: int) -> list[int | str]:
     """The answers that are meant: a number of them is drawn among a classifier's other classes."""
     target = case.bound.target
-    if not isinstance(null, int):
-        return [answer for answer in null if answer not in (target.index, target.label)]
+    if isinstance(null, Sequence):
+        return list(null)
     if not isinstance(case.model, Classifier) or len(case.model.labels) < 2:
         raise WhymaskError(
             f"{case.model.name} has no list of classes to draw other answers from: pass them, null=['Yes', 'Maybe']."
         )
     others = np.delete(np.arange(len(case.model.labels)), target.index)
     return [int(one) for one in case.problem(seed).rng().permutation(others)[:null]]
+
+
+def meaning(bound: Bound) -> Hashable:
+    """Equal for bounds that score the same: "yes" and "Yes" are one word of a language model."""
+    answer = getattr(bound, "answer", None)
+    return bound.target if answer is None else (answer.wanted, answer.forced, answer.mean)
 
 
 def with_null(
@@ -40,11 +47,17 @@ def with_null(
     """
     if found.controls is None:
         return found
-    cases = [case.again(target=answer) for answer in other_answers(case, null, seed)]
-    scores, ledger = {}, Ledger(dict(found.ledger.entries))
+    named = [case.again(target=answer) for answer in other_answers(case, null, seed)]
+    cases = [*{meaning(one.bound): one for one in named if meaning(one.bound) != meaning(case.bound)}.values()]
+    if not cases:
+        raise WhymaskError(f"null names no other answer than {case.bound.target.label!r}: pass different ones.")
+    scores: dict[str, float] = {}
+    ledger = Ledger(dict(found.ledger.entries))
     for number, other, _ in search_together(cases, recipe, seed, case.batching, budget=budget):
         assert other.mask is not None
         ((score,),), sent = cases[number].ask(other.mask[None])
-        scores[cases[number].bound.target.label] = float(score)
+        target = cases[number].bound.target
+        label = f"{target.label} ({target.index})" if target.label in scores else target.label  # two kinds of crane
+        scores[label] = float(score)
         ledger.add("null", "suff", other.ledger.nominal + sent, other.ledger.mec + sent)
     return replace(found, controls=replace(found.controls, null=dict(sorted(scores.items()))), ledger=ledger)

@@ -96,7 +96,7 @@ class Settings:
             raise WhymaskError(f"{self.recipe.name} uses gradients, and so one fill: pass one, not {len(fills)}.")
         if isinstance(self.null, str):
             raise WhymaskError(f"null is a number or a list of other answers, not {self.null!r}.")
-        if isinstance(self.null, int):
+        if not isinstance(self.null, Sequence):
             whole("null", self.null, 0)
         if self.null and self.recipe.method.returns != "mask":
             raise WhymaskError(f"null compares masks, but {self.recipe.name} does not return one.")

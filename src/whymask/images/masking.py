@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from numbers import Integral, Number
 from os import PathLike
-from pathlib import Path
+from os.path import isfile
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -34,13 +34,13 @@ def fills_of(fill: Fills) -> tuple[Fill, ...]:
     """
     fills: tuple[Any, ...] = (fill,)
     if isinstance(fill, str):
-        named = tuple(part.strip() for part in re.split(r",(?![^()]*\))", fill))
-        if len(named) > 1 and not Path(fill).exists():
+        named = fill_names(fill)
+        if len(named) > 1 and not isfile(fill):
             fills = named
         elif fill == "several":
             fills = SEVERAL
-    elif isinstance(fill, list) or (isinstance(fill, tuple) and not all(isinstance(part, Number) for part in fill)):
-        fills = tuple(fill)
+    elif isinstance(fill, list | tuple):
+        fills = (tuple(fill),) if all(isinstance(part, Number) for part in fill) else tuple(fill)
     if not 1 <= len(fills) <= MOST_FILLS:
         raise WhymaskError(f"a search uses 1 to {MOST_FILLS} fills, not {len(fills)}.")
     names = [one for one in fills if isinstance(one, str)]
@@ -84,6 +84,11 @@ def fill_canvas(fill: Fill, canvas: Canvas) -> Canvas:
 def fill_name(fill: Fill) -> str:
     """How a result's provenance names a fill."""
     return str(fill) if isinstance(fill, str | tuple | PathLike) else "image"
+
+
+def fill_names(text: str) -> tuple[str, ...]:
+    """The fills in a text such as "black,rgb(9, 9, 9)", which `fills_name` writes."""
+    return tuple(part.strip() for part in re.split(r",(?![^()]*\))", text))
 
 
 def fills_name(fills: Sequence[Fill]) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import torch
 
-from whymask.errors import WhymaskError, whole
+from whymask.errors import WhymaskError
 from whymask.models.dialogue import Context, Dialogue
 from whymask.models.hf import from_checkpoint
 from whymask.models.image_text import ImageText, Said, check_processor_options, load_module
@@ -194,8 +194,7 @@ def load(
     kind = "AutoModelForVisualQuestionAnswering" if answers else "AutoModelForImageTextToText"
     placed = {"device_map": device_map, "quantization_config": quantization_config}
     module = load_module(kind, checkpoint, device, dtype, attn_implementation, placed)
-    cap = None if max_side is None else whole("max_side", max_side, 1)
-    return _kind(module)(module, processor, name=checkpoint, max_side=cap, options=options)
+    return _kind(module)(module, processor, name=checkpoint, max_side=max_side, options=options)
 
 
 def wrap_pair(module: Any, processor: Any, *, max_side: int | None = MAX_SIDE, **options: Any) -> EncoderDecoder:

@@ -7,7 +7,7 @@ generation, else by generation step by step; in batches where these equal their 
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from math import inf
@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from whymask.errors import WhymaskError, unknown, whole
-from whymask.images.imaging import Canvas, Geometry, ImageSource
+from whymask.images.imaging import Canvas, Geometry, ImageSource, Resize
 from whymask.models.base import Bound, View, composed
 from whymask.models.batching import is_out_of_memory
 from whymask.models.dialogue import FIRST, Answer, Dialogue
@@ -82,6 +82,7 @@ class ImageText(Mllm):
         borrowed: bool = False,
     ) -> None:
         self.name, self.module, self.borrowed = name, module, borrowed
+        max_side = None if max_side is None else whole("max_side", max_side, 1)
         if not borrowed:
             module.eval().requires_grad_(False)
         self.device = home_of(module)[0]
@@ -115,14 +116,13 @@ class ImageText(Mllm):
 
     def bind(self, image: ImageSource, **options: Any) -> Bound:
         """As every model; what goes wrong in the family's own code is reported in one line."""
-        try:
+        with self._reporting():
             return super().bind(image, **options)
-        except WhymaskError:
-            raise
-        except Exception as error:  # of any kind
-            if is_out_of_memory(error):
-                raise
-            raise self._cannot(error) from error
+
+    def answer(self, image: ImageSource, question: str, *, tokens: int = 32, resize: Resize = "own") -> str:
+        """The model's own answer to a question about the whole image."""
+        with self._reporting():
+            return super().answer(image, question, tokens=tokens, resize=resize)
 
     def layout(self, shape: tuple[int, int]) -> Layout | None:
         """Where the pixels of canvases of this shape go; None where they are masked before they are processed."""
@@ -151,7 +151,7 @@ class ImageText(Mllm):
             answer=FIRST,
             layout=layout,
             prompt=prompt,
-            fixed={name: part for name, part in made.items() if layout is None or name not in layout.shapes},
+            fixed={name: part for name, part in made.items() if layout is not None and name not in layout.shapes},
             alike=alike,
         )
         if not self._checked:
@@ -228,7 +228,11 @@ class ImageText(Mllm):
         def longer(part: torch.Tensor) -> torch.Tensor:
             return torch.cat([part, part[:, -1:].expand(-1, len(said[0]), *part.shape[2:])], dim=1)
 
-        parallel = {name: longer(part) for name, part in made.items() if part.shape[:2] == prompts.shape}
+        parallel = {
+            name: longer(part)
+            for name, part in made.items()
+            if part.shape[:2] == prompts.shape and not name.startswith("pixel")
+        }
         return made | parallel | {self.text: torch.cat([prompts, torch.tensor(said)], dim=1)}
 
     def _scored(self, inputs: torch.Tensor, bounds: Sequence[ImageTextBound]) -> torch.Tensor:
@@ -263,13 +267,16 @@ class ImageText(Mllm):
             first = _tried(lambda: self._steps(alone[0], [()], 1))
             if isinstance(first, Exception):
                 raise self._cannot(first)
-            token = (int(first[0, 0].argmax()),)
+            likeliest = first[0, 0].argsort(descending=True).tolist()
+            token = (next(token for token in likeliest if token not in self.ends()),)  # generation goes on after it
             expected = self._steps(alone[0], [token], 2)
             found = _tried(lambda: self._forward(self._batch(both[:1], [bound], [token]), 2))
             if not self._agree(found, expected):
                 self._depth = float(self._agree(_tried(lambda: self._forward(alone[0], 1)), first))
             single = torch.cat([self._scored(both[i : i + 1], [bound]) for i in range(2)])
             self._together = self._agree(_tried(lambda: self._scored(both, [bound, bound])), single)
+        if torch.equal(*single) and not torch.equal(*both):
+            raise self._cannot(ValueError("the image does not reach the model"))
         ways = {0: "step by step", 1: "first token by one forward, others step by step", inf: "one forward"}
         self.settings["answers"] = ways[self._depth]
         self.settings["batches"] = "together" if self._together else "one by one"
@@ -293,6 +300,18 @@ class ImageText(Mllm):
             f"models of the family {family!r} such as {self.name} cannot be explained by whymask ({said}): {needed}"
             "wrap a function that returns the probability of the answer, see docs/extending.md."
         )
+
+    @contextmanager
+    def _reporting(self) -> Iterator[None]:
+        """Errors of the family's own code in one line, but for a lack of memory."""
+        try:
+            yield
+        except WhymaskError:
+            raise
+        except Exception as error:  # of any kind
+            if is_out_of_memory(error):
+                raise
+            raise self._cannot(error) from error
 
     def _evaluating(self) -> AbstractContextManager[None]:
         return evaluating(self.module) if self.borrowed else nullcontext()
@@ -349,8 +368,7 @@ def load(
     check_processor_options(processor, options, checkpoint)
     placed = {"device_map": device_map, "quantization_config": quantization_config}
     module = load_module("AutoModelForImageTextToText", checkpoint, device, dtype, attn_implementation, placed)
-    cap = None if max_side is None else whole("max_side", max_side, 1)
-    return ImageText(module, processor, name=checkpoint, max_side=cap, options=options)
+    return ImageText(module, processor, name=checkpoint, max_side=max_side, options=options)
 
 
 def load_module(

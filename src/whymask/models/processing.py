@@ -97,7 +97,11 @@ class Processing:
         nested = [[picture] for picture in pictures] if self.chats else pictures
         with nullcontext() if self.chats else quiet():  # some advise against prompts without a slot for the image
             made = self.processor(text=list(prompts), images=nested, return_tensors="pt", **options)
-        return {name: part for name, part in made.items() if isinstance(part, torch.Tensor) and name != "labels"}
+        tensors = {name: part for name, part in made.items() if isinstance(part, torch.Tensor) and name != "labels"}
+        left = [name for name in made if name not in (*tensors, "labels") and _holds_arrays(made[name])]
+        if left:
+            raise WhymaskError(f"the processor returns {left[0]} as a list, which cannot be masked in batches.")
+        return tensors
 
     def _equals(self, images: Sequence[Any], prompts: Sequence[str], expected: Inputs) -> bool:
         """Whether the processor makes the same of these images in one call."""
@@ -205,6 +209,13 @@ def _without_videos(kind: Any) -> Any:
 
     changed = {"_get_arguments_from_pretrained": classmethod(arguments), "check_argument_for_proper_class": check}
     return type(kind.__name__, (kind,), changed)
+
+
+def _holds_arrays(value: Any) -> bool:
+    """Whether a value that is no tensor holds some."""
+    if isinstance(value, list | tuple):
+        return any(_holds_arrays(part) for part in value)
+    return isinstance(value, np.ndarray | torch.Tensor)
 
 
 def _picture(image: Any) -> Any:

@@ -53,6 +53,7 @@ class Family:
     whole id, a group "file" must be the path of a file."""
     model_type: str | None = None  # checkpoints of transformers of this type are of this family, whatever their name
     architecture: str | None = None  # but those that name another class, such as a classifier, are not
+    tower: str | None = None  # nor those whose vision tower is of another type
 
     def __post_init__(self) -> None:
         try:
@@ -100,9 +101,10 @@ def _checkpoints(
     can: tuple[Ability, ...],
     model_type: str | None,
     architecture: str | None = None,
+    tower: str | None = None,
 ) -> Family:
-    needs = ("transformers",)
-    return Family(name, summary, loader, needs, "hf", can=can, model_type=model_type, architecture=architecture)
+    kind = {"model_type": model_type, "architecture": architecture, "tower": tower}
+    return Family(name, summary, loader, ("transformers",), "hf", can=can, **kind)
 
 
 MODELS = {
@@ -143,7 +145,7 @@ for _family in (
     _checkpoints("NAME/OF-QWEN2.5-VL", "multimodal model of transformers (Qwen/Qwen2.5-VL-3B-Instruct, ...) or a "
                  "folder: question=", "whymask.models.qwen2_5_vl:load", MULTIMODAL, "qwen2_5_vl"),
     _checkpoints("NAME/OF-LLAVA-1.5", "multimodal model of transformers (llava-hf/llava-1.5-7b-hf, ...) or a folder: "
-                 "question=", "whymask.models.llava:load", MULTIMODAL, "llava"),
+                 "question=", "whymask.models.llava:load", MULTIMODAL, "llava", tower="clip_vision_model"),
     Family("clip:ARCH/WEIGHTS", "CLIP of open_clip (clip:RN101/openai, ...)", "whymask.models.clip:load",
            ("open_clip",), "clip", can=(*CLASSIFIER, "clip"), ids="clip:.*"),
     Family("torchvision:NAME", "torchvision classifier with its default weights", "whymask.models.zoo:load",
@@ -166,9 +168,9 @@ def load(name: str, /, **options: Any) -> Model:
     """The model of this id (see `whymask models`).
 
     Common options are device ("cpu", "cuda", "mps") and dtype ("fp32", "fp16", "bf16", "fp64"). Classifiers that run
-    on torch take compile=True, for benchmarks of hundreds of thousands of images on a GPU; multimodal models compile
-    by themselves, unless it is False. CLIP and SigLIP take classes and templates, ONNX files size, mean, std, layout
-    and output, chat servers base_url, multimodal models their limits (max_side, max_pixels, pad).
+    on torch take compile=True, for benchmarks of hundreds of thousands of images on a GPU; Qwen2.5-VL and LLaVA-1.5
+    compile by themselves, unless it is False. CLIP and SigLIP take classes and templates, ONNX files size, mean, std,
+    layout and output, chat servers base_url, multimodal models their limits (max_side, max_pixels, pad).
     """
     family, argument = find(name)
     loader = family.loader
@@ -207,5 +209,6 @@ def find(name: str) -> tuple[Family, str]:
     answers = config.model_type in names and not classifies
     other = (ENCODER_DECODER if hf.decodes(config) else IMAGE_TEXT) if answers else CHECKPOINT
     family = types.get(config.model_type, other)
-    fits = not classes or family.architecture in (None, *classes)
+    tower = getattr(getattr(config, "vision_config", None), "model_type", None)
+    fits = (not classes or family.architecture in (None, *classes)) and family.tower in (None, tower)
     return family if fits else other, checkpoint

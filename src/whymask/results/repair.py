@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -58,6 +58,7 @@ class Repair(EvidenceMask):
                 f"{self.target.label!r} scores {self.image.blank_score:.2f} on it, {self.score:.2f} on these regions"
             )
             return Verdict("blank_suffices", f"Repaired, but a blank image does it too: {scores}.")
+        at = at or Thresholds()
         found = judge(
             full=self.score,  # the whole image is answered wrongly: its score is no measure
             score=self.score,
@@ -65,8 +66,13 @@ class Repair(EvidenceMask):
             blank=self.image.blank_score,
             controls=self.controls,
             fill=self.provenance.get("fill", ""),
-            at=at,
+            at=replace(at, least=min(at.least, self.score)),  # the answer is right, however low it scores
         )
+        if found.code == "redundant":
+            rest = f"{self.removed_score:.2f}, these regions {self.score:.2f}"
+            return found._replace(
+                sentence=f"Repaired, but the rest of the image supports the answer too: it scores {rest}."
+            )
         if found.code != "enough":
             return found._replace(sentence=f"Repaired, but {found.sentence[0].lower()}{found.sentence[1:]}")
         return found._replace(sentence=f"Repaired: shown only these regions, the model says {self.answer!r}.")

@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from whymask.errors import WhymaskError
+from whymask.images.masking import fill_names
 
-PICTURES = {"blur", "dark_defocus", "image"}  # fills that are no blank images
+AS_THE_REST = {"blur": "blurred", "mean": "one colour", "dark_defocus": "dark and blurred", "image": "another image"}
+IN_ITS_PLACE = {"blur": "a blur", "mean": "the mean colour", "dark_defocus": "a dark blur", "image": "another image"}
 ROUNDING = 1e-6  # a goal is reached by a score that differs from it by rounding
 Code = Literal["blank_suffices", "shape_only", "not_above_chance", "not_enough", "one_fill", "redundant", "enough"]
 
@@ -90,9 +92,11 @@ def judge(
     """
     at = at or Thresholds()
     needed = max(at.least, at.share * full if goal is None else goal)
-    high = max(at.least, min(needed, at.share * score))
+    suffices = score >= needed - ROUNDING
+    # What is compared with a mask that is not enough must itself be enough: a failed search says nothing about it.
+    high = max(at.least, min(needed, at.share * score)) if suffices else needed
     if blank >= high:
-        if {*fill.split(",")} & PICTURES:
+        if any(_is_picture(name) for name in fill_names(fill)):
             what, so = "What is shown in place of the rest gives this answer by itself", "These regions add little."
         else:
             what, so = "A blank image gives this answer too", "It does not come from what the image shows."
@@ -112,18 +116,20 @@ def judge(
                 f"No better than chance: for {len(rivals)} of {_count(len(controls.null), 'other answer')} the same "
                 f"search finds regions that score about as high ({max(rivals):.2f}, here {score:.2f}).",
             )
-    if score < needed - ROUNDING:
-        return Verdict(
-            "not_enough",
-            f"These regions are not enough: alone they score {score:.2f}, the whole image {full:.2f}.",
-        )
+    if not suffices:
+        sentence = f"These regions are not enough: alone they score {score:.2f}, the whole image {full:.2f}"
+        if goal is not None:
+            sentence += f", and {goal:.2f} was to be reached"
+        elif full < at.least:
+            sentence = f"There is little to explain: the whole image itself scores only {full:.2f} for this answer"
+        return Verdict("not_enough", f"{sentence}.")
     if controls and controls.fills:
         worst, left = min(controls.fills.items(), key=lambda item: item[1])
         if left < at.carried * min(score, full):
             return Verdict(
                 "one_fill",
                 f"These regions are enough only where the rest is {_listed(fill) or 'filled as in the search'}: with "
-                f"{worst} in its place the score falls from {score:.2f} to {left:.2f}.",
+                f"{IN_ITS_PLACE.get(worst, worst)} in its place the score falls from {score:.2f} to {left:.2f}.",
             )
     if removed >= needed:
         return Verdict(
@@ -134,7 +140,8 @@ def judge(
     kept = ""
     if controls and controls.fills:
         kept = (
-            f", and at least {min(controls.fills.values()):.2f} with {_listed(','.join(controls.fills), 'or')} instead"
+            f", and at least {min(controls.fills.values()):.2f} with "
+            f"{_listed(','.join(controls.fills), 'or', IN_ITS_PLACE)} instead"
         )
     elif controls is None:
         kept = " (not checked on other fills)"
@@ -148,11 +155,16 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def _listed(names: str, word: str = "and") -> str:
-    """Names with commas between them, as a sentence has them.
+def _is_picture(fill: str) -> bool:
+    """Whether a fill shows something by itself: a blur of the image, or another image."""
+    return fill in ("blur", "dark_defocus", "image") or "/" in fill or "." in fill
+
+
+def _listed(names: str, word: str = "and", called: Mapping[str, str] = AS_THE_REST) -> str:
+    """Fills as a sentence has them.
 
     >>> _listed("black,blur,mean")
-    'black, blur and mean'
+    'black, blurred and one colour'
     """
-    *first, last = names.split(",")
+    *first, last = (called.get(name, name) for name in fill_names(names))
     return f"{', '.join(first)} {word} {last}" if first else last

@@ -1,6 +1,6 @@
 """From a mask that is sufficient to a small part of it that still is: group testing by removal.
 
-Some models score nothing until the right few regions are all kept. Small masks tell nothing there; large ones do.
+Some models score nothing until the right few regions are all kept. Small masks give no signal there; large ones do.
 """
 
 import numpy as np
@@ -26,12 +26,12 @@ def narrow(problem: Problem, selection: Selection, goal: float) -> Initialiser:
         whole = selection.mask
         scores = yield Ask(whole & ~groups, SUFFICIENCY, "init", selection)
         spared = groups[np.argsort(-scores, kind="stable")[: int((scores >= goal).sum())]]
-        removed, high = 0, len(spared)
+        removed, high = 0, min(len(spared), len(groups) - 1)  # something is kept
         middle = high  # all of them at first
         while removed < high:
             row = whole & ~spared[:middle].any(axis=0)
             score = float((yield Ask(row[None], SUFFICIENCY, "init", selection))[0])
-            if score >= goal and row.any():
+            if score >= goal:
                 selection, removed = Selection(row, score), middle
             else:
                 high = middle - 1

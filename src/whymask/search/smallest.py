@@ -69,7 +69,8 @@ def smallest(
     if found.mask.sum() > most:
         yield from held(_smaller(problem, found, int(found.mask.sum()) - most, goal, tries), best, goal=goal)
         rows, scores = problem.archive.scored(SUFFICIENCY)
-        best = Selection.best(rows, np.where(rows.sum(axis=1) <= most, scores, -1))
+        sizes = rows.sum(axis=1)
+        best = Selection.best(rows, np.where((sizes >= 1) & (sizes <= most), scores, -1))
     return replace(best, goal=goal)
 
 
