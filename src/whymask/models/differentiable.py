@@ -62,7 +62,7 @@ class ImageTokens:
     first: int  # position of the first of them
     grid: tuple[int, int]  # (rows, columns), row by row
     norms: Sequence[torch.nn.Module]  # by layer, the normalisation after the attention: (B, length, D)
-    usual: int  # the layer that is looked at unless told otherwise
+    usual: int  # the layer that is looked at by default
     place: Callable[[torch.Tensor], torch.Tensor]  # a map of the grid (rows, columns), stretched over the canvas (H, W)
 
 

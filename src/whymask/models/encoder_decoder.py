@@ -133,8 +133,8 @@ class _Asked:
         except OSError as error:  # Pix2Struct writes questions in a font that transformers downloads
             reason = str(error).strip().splitlines()[0]
             raise WhymaskError(f"the font in which this model reads questions cannot be loaded: {reason}") from None
-        told = text if self.place == "decoder" else [""] * len(text)
-        begun = [[*self.start, *self.tokenizer(each, add_special_tokens=False)["input_ids"]] for each in told]
+        prompts = text if self.place == "decoder" else [""] * len(text)
+        begun = [[*self.start, *self.tokenizer(each, add_special_tokens=False)["input_ids"]] for each in prompts]
         return made | {"decoder_input_ids": torch.tensor(begun)}
 
 

@@ -1,7 +1,7 @@
 """Qwen2.5-VL's vision tower for many images of one grid: every window attention is one batched call.
 
 transformers calls attention once per window, because its images may differ in size. All masked versions of one image
-share one grid, so their windows stack. The weights stay the module's own; `agrees` tells whether the installed
+share one grid, so their windows stack. The weights stay the module's own; `agrees` checks whether the installed
 transformers still computes what this file does, and where it does not, its own forward is used.
 """
 

@@ -16,7 +16,7 @@ from whymask.utils.redact import public
 from whymask.utils.registry import Registry
 
 Ability = Literal["gradients", "class", "clip", "question"]
-"""Has gradients; tells classes apart; is a CLIP of transformers; answers questions."""
+"""Has gradients; distinguishes classes; is a CLIP of transformers; answers questions."""
 CLASSIFIER: tuple[Ability, ...] = ("gradients", "class")
 MULTIMODAL: tuple[Ability, ...] = ("gradients", "question")
 

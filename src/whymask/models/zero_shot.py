@@ -28,7 +28,7 @@ Texts = str | os.PathLike[str] | Sequence[str]
 class ZeroShot(TorchClassifier):
     """Classes by their texts: a logit is scale * cos(image, text), and the module maps pixels to image features.
 
-    The score is the probability the model was trained to give. CLIP tells texts apart: the softmax over all classes, a
+    The score is the probability the model was trained to give. CLIP compares texts: the softmax over all classes, a
     free text (a target that is no class) being one more of them, for the images that ask for it. With a bias, as in
     SigLIP, each text is judged alone: the sigmoid of scale * cos + bias, whatever the other classes are. `fingerprint`
     is that of both towers and the tokenizer.

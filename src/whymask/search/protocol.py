@@ -57,7 +57,7 @@ class Problem:
         return np.asarray(((self.centroids[:, None] - self.centroids[None]) ** 2).sum(axis=2))
 
     def rng(self) -> np.random.Generator:
-        """A fresh generator: every search of this problem draws the same numbers, whoever else runs."""
+        """A fresh generator: every search of this problem draws the same numbers, whatever else runs."""
         return np.random.default_rng(self.seed)
 
 
