@@ -114,9 +114,9 @@ class Processing:
 
 @dataclass(frozen=True)
 class OwnPreprocessing(Geometry):
-    """The image as the model's own processor resizes and crops it, so that processing it again changes no pixel.
+    """The image as the model's own processor resizes and crops it: the largest that becomes inputs of the same shapes.
 
-    Where no such image is found, as for processors that resize in ways of their own, the image itself is the canvas.
+    Where a layout is known, processing that image again changes no pixel. Where no such image is found, as for processors that resize in ways of their own, the image itself is the canvas.
     """
 
     processing: Processing
