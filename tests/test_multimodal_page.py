@@ -22,7 +22,7 @@ from models.families import FAMILIES as TINY
 from models.families import load_processor
 
 PAGE = (Path(__file__).parents[1] / "docs" / "multimodal.md").read_text()
-WRAPPED, FAST = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+WRAPPED, SEVERAL, FAST = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
 @pytest.mark.parametrize("model_type", ["qwen3_vl"])
@@ -31,8 +31,11 @@ def test_a_wrapped_model(tmp_path, monkeypatch, capsys, model_type):
     monkeypatch.chdir(tmp_path)
     shutil.copy(f"{data_dir}/rocket.jpg", "photo.jpg")
     module = transformers.AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32)
-    exec(WRAPPED, {"module": module, "processor": load_processor(folder)})
+    space = {"module": module, "processor": load_processor(folder)}
+    exec(WRAPPED, space)
     assert capsys.readouterr().out.splitlines()[-1] == "exact one forward together"
+    exec(SEVERAL, space)
+    assert capsys.readouterr().out.count("[0, ") == 2
 
 
 def test_the_fast_path_of_the_page_agrees_with_the_generic_one(tmp_path, monkeypatch):

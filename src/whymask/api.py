@@ -36,7 +36,7 @@ def explain(
     """Find the regions that are enough for a model's answer.
 
     Args:
-        image: a path, bytes, a PIL image or an array.
+        image: a path, bytes, a PIL image or an array; for multimodal models also a list of them.
         model: a model, or the id of one (see `whymask models`).
         target: class index or name, or an answer: a word ("Yes"), a text, or a text with one [[marked]] word; by
             default what the model predicts, or the first token of its own answer.
@@ -90,7 +90,7 @@ def repair(
     scores it has seen anyway.
 
     Args:
-        image: a path, bytes, a PIL image or an array.
+        image: a path, bytes, a PIL image or an array; for multimodal models also a list of them.
         model: a model that reports its answers, or the id of one: multimodal models, classifiers.
         want: the answer that should have been given, such as "No"; for classifiers a class.
         question: for models that answer questions.

@@ -20,6 +20,7 @@ from whymask.explainer.responder import Filled, Responder
 from whymask.images.controls import control_pictures
 from whymask.images.imaging import ImageSource, Resize, viewable
 from whymask.images.masking import Fill, Fills, fills_name, fills_of
+from whymask.images.panels import partition_panels
 from whymask.images.partition import Partition, Regions, partition
 from whymask.methods import Recipe
 from whymask.metrics.curves import Curves
@@ -85,7 +86,10 @@ class Case:
         fills = fills_of(fill)
         bound, *further = bind_fills(model, image, fills, target=target, question=question, resize=resize)
         width, height = bound.image.size
-        parts = partition(bound.canvas, regions, image_shape=(height, width), box=bound.box)
+        if bound.panels:
+            parts = partition_panels(bound.canvas, regions, bound.panels)
+        else:
+            parts = partition(bound.canvas, regions, image_shape=(height, width), box=bound.box)
         settings: dict[str, Any] = {"question": question, "resize": resize, "fill": fills_name(fills)}
         if further:
             settings["over_fills"] = over_fills
@@ -96,7 +100,9 @@ class Case:
         options: dict[str, Any] = {name: self.settings.get(name) for name in ("question", "resize")}
         options |= {"target": self.bound.target.name, **changes}
         fills = fills_of(options.pop("fill", [filled.bound.fill for filled in self.fills]))
-        bound, *further = bind_fills(self.model, self.bound.image, fills, **options)
+        if self.bound.panels:
+            options["resize"] = "none"
+        bound, *further = bind_fills(self.model, self.bound.source, fills, **options)
         return replace(self, bound=bound, further=tuple(further))
 
     def __post_init__(self) -> None:
@@ -318,5 +324,7 @@ def bind_fills(model: Model, image: ImageSource, fills: Sequence[Fill], **option
     """Bind an image to a model once for every fill; what they share is held once."""
     first = bind(model, image, fill=fills[0], **options)
     options["target"] = first.target.name  # settled
-    others = (bind(model, first.image, fill=fill, **options) for fill in fills[1:])
+    if first.panels:
+        options["resize"] = "none"
+    others = (bind(model, first.source, fill=fill, **options) for fill in fills[1:])
     return [first, *(replace(first, fill=other.fill, fill_inputs=other.fill_inputs) for other in others)]

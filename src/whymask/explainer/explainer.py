@@ -21,6 +21,7 @@ from whymask.explainer.repairing import attempt
 from whymask.explainer.together import search_together
 from whymask.images.imaging import ImageSource, Resize
 from whymask.images.masking import Fills, fill_canvas, fills_of
+from whymask.images.panels import cut
 from whymask.images.partition import Regions, check_regions
 from whymask.methods import METHOD, Recipe
 from whymask.metrics.curves import Curves
@@ -310,7 +311,10 @@ class Explainer:
         image, provenance = ordering.image, ordering.provenance
         options = {"target": image.target.name, "question": provenance.get("question"), "resize": "none"}
         fills = image.fills if fill is None else fills_of(fill)
-        bound, *further = bind_fills(self.model, image.canvas, fills, **options)
+        panels = provenance.get("panels")
+        bound, *further = bind_fills(
+            self.model, cut(image.canvas, panels) if panels else image.canvas, fills, **options
+        )
         size, how = batching(self.model, self.settings.batch_size), provenance.get("over_fills", "mean")
         return Case(self.model, bound, image.partition, size, {}, tuple(further), how).replay(ordering.order)
 

@@ -20,7 +20,8 @@ from whymask.utils.digest import digest
 Canvas: TypeAlias = NDArray[np.uint8]
 """RGB pixels (H, W, 3)."""
 
-ImageSource: TypeAlias = str | PathLike[str] | bytes | Image.Image | NDArray[Any]
+ImageSource: TypeAlias = str | PathLike[str] | bytes | Image.Image | NDArray[Any] | list[Any]
+"""A path, bytes, a PIL image or an array; a list of them are the images of one question."""
 Resize = Literal["own", "squash", "none"]
 Box: TypeAlias = tuple[float, float, float, float]
 """Left, top, right, bottom as shares of the image's width and height."""
@@ -49,6 +50,8 @@ def load_image(source: ImageSource, *, formats: tuple[str, ...] = FORMATS, max_p
 
                 return Image.fromarray(named(name).pixels)
             source = _read(Path(source))
+        if isinstance(source, list):
+            raise WhymaskError("a list of images is for multimodal models that take several: pass one image.")
         if not isinstance(source, bytes):
             raise WhymaskError(f"an image is a path, bytes, a PIL image or an array, not {type(source).__name__}.")
         if not source:

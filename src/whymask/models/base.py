@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, Self, runtime_checkable
 
@@ -14,6 +14,7 @@ from whymask.arrays import Floats
 from whymask.errors import WhymaskError
 from whymask.images.imaging import Box, Canvas, Geometry, ImageSource, Resize, load_image
 from whymask.images.masking import Fill, fill_canvas
+from whymask.images.panels import Panel, cut
 from whymask.utils.digest import digest
 
 SCORE = "the score"
@@ -56,6 +57,12 @@ class View:
     canvas: Canvas  # (H, W, 3) what the model sees of it
     fill: Canvas  # (H, W, 3) what it sees where regions are masked
     box: Box  # the part of the image that is on the canvas
+    panels: tuple[Panel, ...] = field(default=(), kw_only=True)  # where several images are on the canvas
+
+    @property
+    def source(self) -> ImageSource:
+        """What to pass to `bind` to see the same: the image, or those of several as they are on the canvas."""
+        return cut(self.canvas, self.panels) if self.panels else self.image
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,9 +76,9 @@ class Bound(View, ABC):
     probes: int  # forwards spent on finding the target
 
     @property
-    def settings(self) -> dict[str, str]:
+    def settings(self) -> dict[str, Any]:
         """What a result's provenance says of this image besides the model's settings."""
-        return {}
+        return {"panels": [list(panel) for panel in self.panels]} if self.panels else {}
 
     @abstractmethod
     def index(self, labels: NDArray[np.int32]) -> Any:

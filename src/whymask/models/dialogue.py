@@ -69,11 +69,11 @@ class Dialogue:
             raise WhymaskError(f"the prompt of {self.name} has {len(slots)} slots for the image: {reason}.")
         return tuple(ids[: slots[0]]), tuple(ids[slots[0] + 1 :])
 
-    def prompt(self, question: str) -> str:
+    def prompt(self, question: str, images: int = 1) -> str:
         """The prompt as text, up to where the answer begins."""
         if not self._known(self._encode(question.strip())):  # whole words only: the model would be asked something else
             raise self._no_token("question", question.strip())
-        return self.render(question)
+        return self.render(question, images=images)
 
     def token(self, index: int) -> Answer:
         """An answer that begins with this very token."""
@@ -110,12 +110,12 @@ class Dialogue:
         """Tokens as text."""
         return str(self.tokenizer.decode(ids, skip_special_tokens=False)).strip()
 
-    def render(self, question: str, answer: str | None = None) -> str:
+    def render(self, question: str, answer: str | None = None, images: int = 1) -> str:
         """The prompt as text, up to where the answer begins; or the conversation with an answer."""
         if not self.template.chat_template:
             prompt = question if self.slot in question else self.slot + question
             return prompt if answer is None else f"{prompt} {answer}"
-        content = [{"type": "image"}, {"type": "text", "text": question.strip()}]
+        content = [*[{"type": "image"}] * images, {"type": "text", "text": question.strip()}]
         messages: list[dict[str, Any]] = [{"role": "user", "content": content}]
         if answer is not None:
             messages.append({"role": "assistant", "content": [{"type": "text", "text": answer}]})

@@ -100,10 +100,10 @@ class _Decoded(Dialogue):
         super().__init__(tokenizer, name, template)
         self.place = place
 
-    def prompt(self, question: str) -> str:
+    def prompt(self, question: str, images: int = 1) -> str:
         """The prompt as text; what is drawn needs no tokens."""
         spoken = self.place == "encoder" or (self.place == "decoder" and question.strip())
-        return super().prompt(question) if spoken else self.render(question)
+        return super().prompt(question, images) if spoken else self.render(question)
 
     def context(self, question: str) -> Context:
         """Nothing, or the question, and a space unless it ends with a token of a task."""

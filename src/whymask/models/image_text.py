@@ -16,9 +16,12 @@ from typing import Any, Self, cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 
 from whymask.errors import WhymaskError, unknown, whole
-from whymask.images.imaging import Canvas, Geometry, ImageSource, Resize
+from whymask.images.imaging import WHOLE, Canvas, Geometry, ImageSource, Resize, load_image
+from whymask.images.masking import Fill, fill_canvas
+from whymask.images.panels import Panel, cut, side_by_side
 from whymask.models.base import Bound, View, composed
 from whymask.models.batching import is_out_of_memory
 from whymask.models.dialogue import FIRST, Answer, Dialogue
@@ -46,9 +49,9 @@ class ImageTextBound(MllmBound):
     alike: tuple[Any, ...]  # of `key`: the canvas and the lengths of what it is asked with
 
     @property
-    def settings(self) -> dict[str, str]:
+    def settings(self) -> dict[str, Any]:
         """How masked images are made."""
-        return {"composition": "masked pixels" if self.layout is None else "exact"}
+        return super().settings | {"composition": "masked pixels" if self.layout is None else "exact"}
 
     def index(self, labels: NDArray[np.int32]) -> Any:
         """The region of every element of the inputs."""
@@ -99,7 +102,7 @@ class ImageText(Mllm):
             "template": dialogue.template.chat_template,
             "ends": module.generation_config.eos_token_id,
         }
-        self._layouts: dict[tuple[int, int], Layout | None] = {}
+        self._layouts: dict[tuple[tuple[int, int], tuple[Panel, ...]], Layout | None] = {}
         self._keeps = "logits_to_keep" in inspect.signature(module.forward).parameters
         self._checked = False
         self._together = True  # rows of a batch may share a forward
@@ -124,23 +127,40 @@ class ImageText(Mllm):
         with self._reporting():
             return super().answer(image, question, tokens=tokens, resize=resize)
 
-    def layout(self, shape: tuple[int, int]) -> Layout | None:
+    def view(self, image: ImageSource, resize: Resize = "own", fill: Fill = "black") -> View:
+        """The image on the input grid; several images of one question side by side on one canvas."""
+        if not isinstance(image, list):
+            return super().view(image, resize, fill)
+        if not self.processing.chats or not image:
+            raise WhymaskError(f"{self.name} takes one image: pass that alone.")
+        placed = [self.geometry.place(load_image(one), resize)[0] for one in image]
+        canvas, panels = side_by_side(placed)
+        if isinstance(fill, np.ndarray) and fill.shape == canvas.shape:
+            hidden = fill  # of the canvas, as a result keeps it
+        else:
+            hidden, _ = side_by_side([fill_canvas(fill, one) for one in placed])
+        return View(Image.fromarray(canvas), canvas, hidden, WHOLE, panels=panels)
+
+    def layout(self, shape: tuple[int, int], panels: tuple[Panel, ...] = ()) -> Layout | None:
         """Where the pixels of canvases of this shape go; None where they are masked before they are processed."""
-        if shape not in self._layouts:
-            self._layouts[shape] = learn(self.processing.image, shape)
-        return self._layouts[shape]
+        key = (shape, panels)
+        if key not in self._layouts:
+            self._layouts[key] = learn(lambda canvas: self.processing.image(_pictures(canvas, panels)), shape)
+        return self._layouts[key]
 
     def pose(self, view: View, question: str) -> ImageTextBound:
         """The image and the prompt, prepared by the model's own processor."""
-        prompt, layout = self.dialogue.prompt(question), self.layout(view.canvas.shape[:2])
-        made = self.processing([view.canvas], [prompt])
+        panels = view.panels
+        prompt = self.dialogue.prompt(question, len(panels) or 1)
+        layout = self.layout(view.canvas.shape[:2], panels)
+        made = self.processing([_pictures(view.canvas, panels)], [prompt])
         if layout is None:
             inputs, fill = (self.processing.pixels(canvas) for canvas in (view.canvas, view.fill))
         else:
-            elements = [layout.join(made), layout.join(self.processing([view.fill], [prompt]))]
+            elements = [layout.join(made), layout.join(self.processing([_pictures(view.fill, panels)], [prompt]))]
             inputs, fill = (part.to(self.device, self.module.dtype) for part in elements)
         texts = dict.fromkeys(("input_ids", self.text))
-        alike = (view.canvas.shape, layout is None, *(made[name].shape[1] for name in texts if name in made))
+        alike = (view.canvas.shape, panels, layout is None, *(made[name].shape[1] for name in texts if name in made))
         bound = ImageTextBound(
             **vars(view),
             target=FIRST.target,
@@ -193,7 +213,7 @@ class ImageText(Mllm):
                 return self.read(self._forward(batch, len(asked.answer.wanted))[:, places], asked.answer)
 
         def encode(canvas: Canvas) -> torch.Tensor:
-            made = layout.join(self.processing([canvas], [asked.prompt]))
+            made = layout.join(self.processing([_pictures(canvas, asked.panels)], [asked.prompt]))
             return made.to(self.device, self.module.dtype)
 
         return Differentiable(bound, self.module, read, encode, at_once=1)
@@ -211,7 +231,8 @@ class ImageText(Mllm):
         """What the module is called with for masked inputs (B, ...): prompts, and what was said of the answers."""
         layout = bounds[0].layout
         if layout is None:
-            made = dict(self.processing(list(inputs), [bound.prompt for bound in bounds]))
+            images = [_pictures(canvas, bounds[0].panels) for canvas in inputs]
+            made = dict(self.processing(images, [bound.prompt for bound in bounds]))
         else:
             made = {name: torch.cat([bound.fixed[name] for bound in bounds]) for name in bounds[0].fixed}
             made |= layout.split(inputs)
@@ -315,6 +336,11 @@ class ImageText(Mllm):
 
     def _evaluating(self) -> AbstractContextManager[None]:
         return evaluating(self.module) if self.borrowed else nullcontext()
+
+
+def _pictures(canvas: Any, panels: tuple[Panel, ...]) -> Any:
+    """A canvas (H, W, 3) as its image, or as the list of images on it."""
+    return cut(canvas, panels) if panels else canvas
 
 
 class _Forced:

@@ -28,7 +28,7 @@ class Processing:
     """
 
     def __init__(self, processor: Any, dialogue: Dialogue, device: torch.device, options: dict[str, Any]) -> None:
-        self.processor, self.images = processor, processor.image_processor
+        self.processor, self.images, self.dialogue = processor, processor.image_processor, dialogue
         self.options = _in_size(options, getattr(self.images, "size", None))
         self.chats = bool(dialogue.template.chat_template)
         on_device = getattr(self.images, "backend", None) == "torchvision"
@@ -44,7 +44,10 @@ class Processing:
                 self.prompt = dialogue.render("?")
 
     def __call__(self, images: Sequence[Any], prompts: Sequence[str]) -> dict[str, torch.Tensor]:
-        """The inputs of prompts with an image each (H, W, 3), one after the other along the first dimension."""
+        """The inputs of prompts with an image each (H, W, 3), one after the other along the first dimension.
+
+        A list in place of an image is the images of one prompt.
+        """
         if self._in_batches and len(images) > 1:
             return self._made(images, prompts)
         alone = [self._made([image], [prompt]) for image, prompt in zip(images, prompts, strict=True)]
@@ -54,8 +57,9 @@ class Processing:
         return joined
 
     def image(self, image: Any) -> dict[str, torch.Tensor]:
-        """The inputs of an image, whatever is asked about it."""
-        return self([image], [self.prompt])
+        """The inputs of an image, or of a list of them, whatever is asked about it."""
+        several = isinstance(image, list)
+        return self([image], [self.dialogue.render("?", images=len(image)) if several else self.prompt])
 
     def pixels(self, canvas: Canvas) -> torch.Tensor:
         """A canvas (H, W, 3) where images are masked."""
@@ -93,10 +97,10 @@ class Processing:
             options["add_special_tokens"] = False
         if self.device.type != "cpu":
             options["device"] = self.device
-        pictures = [_picture(image) for image in images]
-        nested = [[picture] for picture in pictures] if self.chats else pictures
+        nested = [[_picture(one) for one in (image if isinstance(image, list) else [image])] for image in images]
+        pictures: list[Any] = nested if self.chats else [picture for group in nested for picture in group]
         with nullcontext() if self.chats else quiet():  # some advise against prompts without a slot for the image
-            made = self.processor(text=list(prompts), images=nested, return_tensors="pt", **options)
+            made = self.processor(text=list(prompts), images=pictures, return_tensors="pt", **options)
         tensors = {name: part for name, part in made.items() if isinstance(part, torch.Tensor) and name != "labels"}
         left = [name for name in made if name not in (*tensors, "labels") and _holds_arrays(made[name])]
         if left:
