@@ -98,7 +98,7 @@ def test_explained_saved_and_replayed(checkpoint, tmp_path):
 
 
 def test_models_of_one_image_say_so(tmp_path):
-    with pytest.raises(WhymaskError, match="a list of images is for multimodal models"):
+    with pytest.raises(WhymaskError, match="not list; only multimodal models take several"):
         whymask.explain([FIRST, SECOND], whymask.wrap(lambda images: images.mean(axis=(1, 2, 3)) / 255))
     plain = load(str(FAMILIES["git"].save(tmp_path)))
     with pytest.raises(WhymaskError, match="takes one image"):

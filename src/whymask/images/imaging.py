@@ -50,10 +50,10 @@ def load_image(source: ImageSource, *, formats: tuple[str, ...] = FORMATS, max_p
 
                 return Image.fromarray(named(name).pixels)
             source = _read(Path(source))
-        if isinstance(source, list):
-            raise WhymaskError("a list of images is for multimodal models that take several: pass one image.")
         if not isinstance(source, bytes):
-            raise WhymaskError(f"an image is a path, bytes, a PIL image or an array, not {type(source).__name__}.")
+            several = "; only multimodal models take several" if isinstance(source, list) else ""
+            kind = type(source).__name__
+            raise WhymaskError(f"an image is a path, bytes, a PIL image or an array, not {kind}{several}.")
         if not source:
             raise WhymaskError(f"{name} is empty.")
         with warnings.catch_warnings():

@@ -40,7 +40,8 @@ def fills_of(fill: Fills) -> tuple[Fill, ...]:
         elif fill == "several":
             fills = SEVERAL
     elif isinstance(fill, list | tuple):
-        fills = (tuple(fill),) if all(isinstance(part, Number) for part in fill) else tuple(fill)
+        colour = fill and all(isinstance(part, Number) for part in fill)
+        fills = (tuple(fill),) if colour else tuple(fill)
     if not 1 <= len(fills) <= MOST_FILLS:
         raise WhymaskError(f"a search uses 1 to {MOST_FILLS} fills, not {len(fills)}.")
     names = [one for one in fills if isinstance(one, str)]
