@@ -306,6 +306,10 @@ class Oracle:
             return None
         return float(over_fills(np.array([known.scores[key] for known in self.responses]), self.how))
 
+    def value(self, known: Responses, key: bytes) -> float:
+        """What a search learns of an image whose response on one fill is known: its score."""
+        return known.scores[key]
+
     def _take(self, query: Query, responses: Floats) -> Floats:
         """Note the responses to `query.send`, count them, and return all that was asked for, (fills, sides, B)."""
         values, whole = iter(responses.tolist()), _whole(query.send)
@@ -316,11 +320,11 @@ class Oracle:
         new = [key for key in dict.fromkeys(query.keys) if key not in self.asked]
         self.asked.update(new)
         if query.send.dtype == np.bool_:  # of pixel masks there is nothing to say about regions
-            found = [[known.scores[key] for key in new] for known in self.responses]
+            found = [[self.value(known, key) for key in new] for known in self.responses]
             self.archive.add(new, found, query.send.shape[1])
         for side, nominal, fresh in zip(query.objective.sides, query.nominal, query.fresh, strict=True):
             self.ledger.add(query.stage, side, nominal, fresh)
-        scores = [[known.scores[key] for key in query.keys] for known in self.responses]
+        scores = [[self.value(known, key) for key in query.keys] for known in self.responses]
         return np.array(scores).reshape(len(self.responses), len(query.fresh), -1)
 
     def _images(self, keys: Collection[bytes], whole: bytes | None) -> int:
