@@ -10,7 +10,7 @@ from whymask.errors import WhymaskError
 from whymask.version import __version__
 
 if TYPE_CHECKING:
-    from whymask.api import explain, explain_many, register, repair, replay
+    from whymask.api import check, explain, explain_many, register, repair, replay
     from whymask.explainer.explainer import Explainer, Settings
     from whymask.metrics.curves import Curves
     from whymask.models.own import wrap
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "METHOD", "Curves", "EvidenceMask", "Explainer", "Ordering", "Repair", "Settings", "WhymaskError", "__version__",
-    "explain", "explain_many", "load", "register", "repair", "replay", "stage", "wrap",
+    "check", "explain", "explain_many", "load", "register", "repair", "replay", "stage", "wrap",
 ]  # fmt: skip
 
 _NAMES = {
-    "whymask.api": ("explain", "explain_many", "register", "repair", "replay"),
+    "whymask.api": ("check", "explain", "explain_many", "register", "repair", "replay"),
     "whymask.explainer.explainer": ("Explainer", "Settings"),
     "whymask.methods": ("METHOD",),
     "whymask.metrics.curves": ("Curves",),

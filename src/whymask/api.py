@@ -7,6 +7,8 @@ from typing import Any, TypeVar, Unpack
 
 from whymask.data.sources import SOURCES
 from whymask.errors import WhymaskError
+from whymask.explainer.checking import SEEDS
+from whymask.explainer.checking import check as check_model
 from whymask.explainer.explainer import MODEL, Explainer, Report, SettingsDict, accepts_settings
 from whymask.images.imaging import ImageSource
 from whymask.images.masking import Fills
@@ -14,6 +16,7 @@ from whymask.methods import STAGES
 from whymask.metrics.curves import Curves
 from whymask.models.base import Model
 from whymask.models.registry import FAMILIES, Family
+from whymask.results.check import Check
 from whymask.results.mask import EvidenceMask
 from whymask.results.ordering import Ordering
 from whymask.results.repair import Repair
@@ -97,6 +100,30 @@ def repair(
         progress: True for a bar on stderr, or a function that is called with a Progress after every batch.
     """
     return Explainer(model, **settings).repair(image, want=want, question=question, progress=progress)
+
+
+@accepts_settings()
+def check(
+    model: Model | str = MODEL,
+    images: Iterable[ImageSource] | None = None,
+    *,
+    question: str | None = None,
+    seeds: int = SEEDS,
+    progress: bool = False,
+    **settings: Unpack[SettingsDict],
+) -> Check:
+    """Check whether a model's evidence can be believed: against other answers, seeds, fills and shuffled weights.
+
+    Print the result for a page in Markdown; `as_dict` has its numbers.
+
+    Args:
+        model: a model, or the id of one (see `whymask models`).
+        images: photos whose answers are explained; by default six sample photos of scikit-image.
+        question: for models that answer questions.
+        seeds: how many seeds are compared, at least 2.
+        progress: whether to show a bar on stderr.
+    """
+    return check_model(Explainer(model, **settings), images, question=question, seeds=seeds, progress=progress)
 
 
 def replay(

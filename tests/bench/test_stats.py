@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from whymask.bench.stats import intervals, p_values, wilson
+from whymask.bench.stats import intervals, p_values
+from whymask.metrics.shares import wilson
 
 
 def test_a_constant_is_sure():

@@ -360,3 +360,27 @@ import sys
 sys.path.insert(0, {str(Path(__file__).parents[1])!r})
 from models.talker import Talker as load
 """
+
+
+def test_check_prints_a_page(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr("whymask.cli.options.load", lambda name, **options: quadrants())
+    Image.fromarray(lit(0)).save(tmp_path / "lit.png")
+    words = ["check", "quadrants", str(tmp_path / "lit.png"), "--regions", "grid:4x4", "--k", "4", "--param", "tries=8"]
+    for more in ([], ["--json"]):
+        monkeypatch.setattr(sys, "argv", ["whymask", *words, "--seeds", "2", "--null", "2", *more])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        assert end.value.code == 0
+    page, report = capsys.readouterr().out.split("would.\n")
+    assert page.startswith(
+        "# Sanity check of quadrants\n\nThe model's answers to 1 photo, explained by method discs+swap"
+    )
+    photo = json.loads(report)["photos"][0]
+    assert (photo["name"], photo["answer"], len(photo["null"])) == ("lit", "top left", 2)
+    assert not (tmp_path / "whymask-out").exists()
+
+
+def test_check_reads_the_photos_first():
+    answer = whymask_command("check", "efficientnet-lite0", "no-such-photo.jpg")
+    assert answer.returncode == 2
+    assert "no-such-photo.jpg" in answer.stderr

@@ -1,8 +1,6 @@
-"""Uncertainty of means over samples: bootstrap intervals, Wilson's for shares, and paired tests."""
+"""Uncertainty of means over samples: bootstrap intervals and paired tests."""
 
 from functools import lru_cache
-from math import sqrt
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -18,15 +16,6 @@ def intervals(values: Floats) -> Floats:
     means = _resampled(len(values)) @ (values - values.mean(axis=0)).astype(np.float32)
     bounds: Floats = values.mean(axis=0) + np.quantile(means, [0.025, 0.975], axis=0)
     return bounds
-
-
-def wilson(share: float, count: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share of `count` samples; it has a width even where all samples agree."""
-    z = NormalDist().inv_cdf(0.975)
-    scale = 1 + z**2 / count
-    centre = (share + z**2 / (2 * count)) / scale
-    half = z / scale * sqrt(share * (1 - share) / count + (z / (2 * count)) ** 2)
-    return max(0.0, centre - half), min(1.0, centre + half)
 
 
 def p_values(differences: Floats) -> Floats:

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from whymask.arrays import Floats
 from whymask.bench.records import Record, Row, Store
-from whymask.bench.stats import intervals, p_values, wilson
+from whymask.bench.stats import intervals, p_values
 from whymask.errors import WhymaskError, unknown
 from whymask.metrics.repair import small
+from whymask.metrics.shares import wilson
 from whymask.utils.digest import digest
 
 

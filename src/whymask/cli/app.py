@@ -8,6 +8,7 @@ from typing import Annotated, ParamSpec
 import typer
 
 from whymask.cli.bench import bench
+from whymask.cli.check import check
 from whymask.cli.explain import explain, repair
 from whymask.cli.lists import lists
 from whymask.cli.report import report
@@ -58,7 +59,7 @@ def _interruptible(command: Callable[P, None]) -> Callable[P, None]:
     return run
 
 
-for command in (_interruptible(explain), _interruptible(report), serve, _interruptible(repair)):
+for command in (_interruptible(explain), _interruptible(report), serve, _interruptible(repair), _interruptible(check)):
     app.command()(command)
 
 

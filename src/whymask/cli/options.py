@@ -3,7 +3,7 @@
 import inspect
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields
 from functools import wraps
 from itertools import count
@@ -17,6 +17,7 @@ from whymask.cli.lists import Json
 from whymask.errors import WhymaskError
 from whymask.explainer.explainer import Explainer, Settings
 from whymask.images.imaging import load_image
+from whymask.models.base import Model
 from whymask.models.registry import load
 from whymask.results.base import Explanation
 from whymask.utils.files import writable
@@ -81,9 +82,12 @@ class Options:
         """The explainer and the image; what can be checked is checked before the model is loaded."""
         settings, picture = self.settings, load_image(image)
         writable(self.out)
+        return Explainer(self.load(model), settings), picture
+
+    def load(self, model: str) -> Model:
+        """The model of this name, with its options."""
         options = {"device": self.device, "dtype": self.dtype, **values("--model-option", self.model_option)}
-        loaded = load(model, **{name: value for name, value in options.items() if value is not None})
-        return Explainer(loaded, settings), picture
+        return load(model, **{name: value for name, value in options.items() if value is not None})
 
     def finish(self, found: Explanation, name: str, lines: list[str], report: dict[str, Any]) -> None:
         """Write the picture and the result, and print them."""
@@ -92,14 +96,17 @@ class Options:
         print(json.dumps(report | {"files": files}, indent=2) if self.as_json else "\n".join(shown))
 
 
-def with_options(**defaults: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command that takes `options` all shared options, some with other defaults."""
+def with_options(
+    *, without: Collection[str] = (), **defaults: Any
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command that takes `options` all shared options but those `without`, some with other defaults."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = inspect.signature(command, eval_str=True)
         shared = {
             name: parameter.replace(kind=parameter.KEYWORD_ONLY, default=defaults.get(name, parameter.default))
             for name, parameter in inspect.signature(Options, eval_str=True).parameters.items()
+            if name not in without
         }
 
         @wraps(command)

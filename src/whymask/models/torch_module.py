@@ -6,10 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from copy import deepcopy
+from copy import copy, deepcopy
 from functools import lru_cache
 from math import inf
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -172,6 +172,14 @@ class TorchClassifier(Classifier):
     def preferred(self, outputs: torch.Tensor) -> torch.Tensor:
         """The most probable answers (B,)."""
         return outputs.argmax(dim=1)
+
+    def over(self, module: torch.nn.Module) -> Self:
+        """The same classifier on another module of its kind, which runs as it is."""
+        other = copy(self)
+        other.module = other.run = module
+        other.replays = CudaReplays(module, module)
+        other._weights = None if self.live else module_fingerprint(module)
+        return other
 
 
 def compiled(module: torch.nn.Module) -> Callable[[torch.Tensor], torch.Tensor]:

@@ -1,0 +1,36 @@
+"""`whymask check`: whether the evidence of a model can be believed."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from whymask.cli.options import Options, Question, with_options
+from whymask.explainer.checking import SEEDS
+from whymask.explainer.checking import check as check_model
+from whymask.explainer.explainer import Explainer
+from whymask.images.imaging import load_image
+
+
+@with_options(without=("alternatives", "out"))
+def check(
+    model: Annotated[str, typer.Argument(help="A model id, see 'whymask models'.", show_default=False)],
+    photos: Annotated[
+        list[Path] | None, typer.Argument(help="Photos; by default six of scikit-image.", show_default=False)
+    ] = None,
+    question: Question = None,
+    seeds: Annotated[int, typer.Option(help="How many seeds are compared.")] = SEEDS,
+    *,
+    options: Options,
+) -> None:
+    """Check whether a model's evidence can be believed: other answers, seeds, fills and shuffled weights.
+
+    Prints a page in Markdown. Other answers are by default three classes drawn at random.
+    """
+    settings = options.settings
+    for photo in photos or ():
+        load_image(photo)  # an error now, not after minutes
+    explainer = Explainer(options.load(model), settings)
+    found = check_model(explainer, photos or None, question=question, seeds=seeds, progress=options.progress)
+    print(json.dumps(found.as_dict(), indent=2) if options.as_json else found.markdown(), end="")
