@@ -157,7 +157,7 @@ class Case:
         return in_batches(pieces, Responder(), lambda: self.batching.size)
 
     def controls(
-        self, mask: Bools, rows: Bools, known: Set[bytes] = frozenset()
+        self, mask: Bools, rows: Bools, known: Sequence[Set[bytes]] = ()
     ) -> tuple[Floats, Controls | None, int, int]:
         """Scores of some sets and the controls of one of them, a mask (n,), in common batches.
 
@@ -166,7 +166,8 @@ class Case:
             without a cache, and those for images that are not `known`.
         """
         oracle = self.oracle()
-        oracle.asked |= known  # counted as if a search ran alone: what it has asked for is known, other images are not
+        for asked, before in zip(oracle.asked, known, strict=False):
+            asked |= before  # counted as if a search ran alone: what it has asked for is known, other images are not
         query = oracle.open(rows, SUFFICIENCY, "probe")
         fills = [filled.bound.fill for filled in self.fills]
         pictures = control_pictures(self.bound.canvas, fills, self.partition.pixels(mask))
