@@ -136,7 +136,7 @@ def test_memory_does_not_grow():
 
 
 def test_alternatives_and_the_budget_are_told():
-    options = {"regions": "grid:4x4", "k": 2, "alternatives": 1, "budget": 90}
+    options = {"regions": "grid:4x4", "k": 2, "alternatives": 1, "budget": 90, "fill": "black"}
     ((_, many),) = whymask.explain_many([lit(0)], quadrants(), **options)
     alone = whymask.explain(lit(0), quadrants(), **options)
     assert many.provenance["budget"] == 90

@@ -65,8 +65,10 @@ def _for_seeds(options: Options, seeds: int) -> Options:
     """The options of each of several searches; of orderings k may only say how many regions to compare."""
     if seeds < 1:
         raise WhymaskError(f"--seeds must be at least 1, not {seeds}.")
+    if seeds == 1 or options.method is None:
+        return options
     method = Recipe(options.method).method
-    if seeds == 1 or method.returns == "mask":
+    if method.returns == "mask":
         return options
     if not isinstance(options.size, int):
         raise WhymaskError("--seeds compares the first k regions of orderings: pass --k, or use a mask method.")

@@ -29,19 +29,23 @@ Question = Annotated[str | None, typer.Option(help="For models that answer quest
 class Options:
     """A field for each of `Settings`, then those of the model and of the output."""
 
-    method: Annotated[str, typer.Option(help="A method, see 'whymask methods'.")] = str(Settings.method)
-    k: Annotated[str | None, typer.Option(help="Regions of the mask, by default 8 (10 with a question), or auto.")] = (
-        None
-    )
+    method: Annotated[
+        str | None,
+        typer.Option(help="See 'whymask methods'. By default smallest, or, with --k or --alternatives, discs+swap."),
+    ] = None
+    k: Annotated[str | None, typer.Option(help="Regions of the mask, or auto, as few as are enough.")] = None
     alternatives: Annotated[int, typer.Option(help="Further masks that share at most half of their regions.")] = 0
     param: Annotated[
         list[str] | None, typer.Option(help="NAME=VALUE for the method, such as tries=400; may be repeated.")
     ] = None
     regions: Annotated[str, typer.Option(help="slico:N, grid:N, grid:RxC or a label-map file.")] = "slico:64"
     fill: Annotated[
-        str,
-        typer.Option(help="black, mean, blur, dark_defocus, noise, a colour, an image file, A,B,... or several."),
-    ] = "black"
+        str | None,
+        typer.Option(
+            help="black, mean, blur, dark_defocus, noise, a colour, an image file, A,B,... or several. By default "
+            "several for smallest and discs+swap, black for other methods."
+        ),
+    ] = None
     over_fills: Annotated[str, typer.Option(help="With several fills: mean or min of the scores on them.")] = "mean"
     resize: Annotated[str, typer.Option(help="own (the model's preprocessing) or squash.")] = "own"
     seed: Annotated[int, typer.Option(help="Seed of every random choice.")] = 0

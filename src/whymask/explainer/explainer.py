@@ -23,7 +23,7 @@ from whymask.images.imaging import ImageSource, Resize
 from whymask.images.masking import Fills, fill_canvas, fills_of
 from whymask.images.panels import cut
 from whymask.images.partition import Regions, check_regions
-from whymask.methods import METHOD, Recipe
+from whymask.methods import METHOD, OF_SIZE, Recipe
 from whymask.metrics.curves import Curves
 from whymask.models.base import Model
 from whymask.models.memory import PeakMemory
@@ -49,14 +49,15 @@ class Settings:
 
     Args:
         method: a recipe (see `whymask methods`). A search for a mask, such as "discs+swap" or the paper's "trace",
-            returns an EvidenceMask, a full search such as "trace+greedy" an Ordering.
-        k: size of the mask; by default the model's (8 for classifiers, 10 for models that answer questions). "auto"
-            searches for the smallest mask that keeps 90 % of the full score: the method "smallest".
+            returns an EvidenceMask, a full search such as "trace+greedy" an Ordering. By default "smallest", the fewest
+            regions that keep 90 % of the full score, or, where k or alternatives are given, "discs+swap".
+        k: number of regions of the mask, or "auto", the fewest that are enough. For methods with a given size the
+            default is the model's (8 for classifiers, 10 for models that answer questions).
         alternatives: how many further masks to search for, each with at most half of its regions in any before.
         regions: "slico:64", "grid:8x8", a label-map file, a label map (H, W) or masks (m, H, W).
         fill: what masked regions show: "black", "mean", "blur", "dark_defocus", "noise", a colour or an image. With a
-            list of them, or "several" (black, blur and mean), every set is scored on each: evidence that does not
-            depend on one fill, for as many times the forwards.
+            list of them, or "several" (black, blur and mean), a mask is scored on each: evidence that does not depend
+            on one fill. By default "several" for "smallest" and "discs+swap", and "black", the paper's, for all others.
         over_fills: on several fills, whether a set counts by its "mean" score over them or by its "min", the lowest.
         resize: "own" (the model's preprocessing), "squash" (the whole image to the model's square) or "none".
         seed: seed of every random choice, together with the image.
@@ -67,11 +68,11 @@ class Settings:
         params: the method's other parameters.
     """
 
-    method: str | Recipe = METHOD
+    method: str | Recipe | None = None
     k: int | str | None = None
     alternatives: int = 0
     regions: Regions = "slico:64"
-    fill: Fills = "black"
+    fill: Fills | None = None
     over_fills: OverFills = "mean"
     resize: Resize = "own"
     seed: int = 0
@@ -89,7 +90,7 @@ class Settings:
             whole("batch_size", self.batch_size, 1)
         if isinstance(self.regions, str | PathLike):
             check_regions(str(self.regions))
-        fills = fills_of(self.fill)
+        fills = fills_of(self.shown)
         for fill in fills:
             if isinstance(fill, str | tuple):
                 fill_canvas(fill, np.zeros((1, 1, 3), dtype=np.uint8))
@@ -109,24 +110,24 @@ class Settings:
     @cached_property
     def recipe(self) -> Recipe:
         """The method with its parameters."""
-        if not isinstance(self.method, str | Recipe):
+        if not isinstance(self.method, str | Recipe | None):
             raise WhymaskError(f"a method is named, such as {METHOD!r}, not {self.method!r}.")
         if not isinstance(self.params, Mapping | None):
             raise WhymaskError(f"params maps names of parameters to values, not {self.params!r}.")
-        recipe = Recipe(self.method) if isinstance(self.method, str) else self.method
+        auto = isinstance(self.k, str) and self.k.lower() == "auto"
+        usual = METHOD if auto or (self.k is None and not self.alternatives) else OF_SIZE
+        recipe = self.method if isinstance(self.method, Recipe) else Recipe(self.method or usual)
         params = {**recipe.params, **(self.params or {})}
-        if isinstance(self.k, str) and self.k.lower() == "auto":
-            if recipe.name not in (METHOD, "smallest") or self.alternatives:
-                raise WhymaskError(
-                    f"k='auto' is another method: pass method='smallest', not {recipe.name!r}, without alternatives."
-                )
-            return Recipe("smallest", params)
+        if auto:
+            if recipe.name != METHOD or self.alternatives:
+                raise WhymaskError(f"k='auto' is the method {METHOD!r}, without another method or alternatives.")
+            return Recipe(METHOD, params)
         if isinstance(self.k, str):
             raise WhymaskError(f"k is a number of regions or 'auto', not {self.k!r}.")
         name = recipe.name
         if self.alternatives:
             if not name.endswith("+swap"):
-                raise WhymaskError(f"alternatives need a method ending in +swap, such as {METHOD!r}, not {name!r}.")
+                raise WhymaskError(f"alternatives need a method ending in +swap, such as {OF_SIZE!r}, not {name!r}.")
             name = f"{name}+others"
             params["alternatives"] = self.alternatives
         if self.k is not None:
@@ -135,15 +136,22 @@ class Settings:
             params["k"] = self.k
         return Recipe(name, params)
 
+    @property
+    def shown(self) -> Fills:
+        """What masked regions show."""
+        if self.fill is not None:
+            return self.fill
+        return "several" if self.recipe.name.removesuffix("+others") in (METHOD, OF_SIZE) else "black"
+
 
 class SettingsDict(TypedDict, total=False):
     """The fields of `Settings` as keyword arguments, for type checkers."""
 
-    method: str | Recipe
+    method: str | Recipe | None
     k: int | str | None
     alternatives: int
     regions: Regions
-    fill: Fills
+    fill: Fills | None
     over_fills: OverFills
     resize: Resize
     seed: int
@@ -218,7 +226,7 @@ class Explainer:
 
     def case(self, image: ImageSource, *, target: int | str | None = None, question: str | None = None) -> Case:
         """The image on the model, divided into regions."""
-        options = {name: getattr(self.settings, name) for name in CASE}
+        options = {name: getattr(self.settings, name) for name in CASE} | {"fill": self.settings.shown}
         return Case.of(image, self.model, target=target, question=question, **options)
 
     def search(
@@ -328,7 +336,7 @@ class Explainer:
             return
         from tqdm import tqdm
 
-        estimate = self.recipe.estimate(case.partition.n) * len(case.fills)
+        estimate = self.recipe.estimate(case.partition.n, len(case.fills))
         expected = searches * min(estimate, self.settings.budget or sys.maxsize)
         with tqdm(total=expected, unit="forward", leave=False, disable=not progress) as bar:
             yield lambda now: bar.update(now.known - bar.n)  # searches of one case share its responses

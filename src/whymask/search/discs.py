@@ -11,7 +11,12 @@ from whymask.search.race import race
 from whymask.search.stage import stage
 
 
-@stage("mask", "the best of a few compact masks of k regions, spread over the image", cost=lambda n, p: p["centres"])
+@stage(
+    "mask",
+    "the best of a few compact masks of k regions, spread over the image",
+    cost=lambda n, p: p["centres"],
+    races=True,
+)
 def discs(
     problem: Problem, *, k: Count = 8, centres: Count = 24, init_objective: AnyObjective = SUFFICIENCY
 ) -> Initialiser:

@@ -25,6 +25,7 @@ TOGETHER = 8  # masks scored at once
     "mask",
     "the fewest regions that keep 90 % of the whole image's score",
     cost=lambda n, p: 25 + 60 + 4 * p["tries"],  # discs, narrow, a few sizes
+    races=True,
 )
 def smallest(
     problem: Problem,
@@ -39,10 +40,10 @@ def smallest(
     Where no disc of 8 regions is sufficient, the whole image is narrowed down to a mask that is. That mask then loses
     regions, a quarter of them at first: up to `tries` masks of the smaller size are scored, and the first sufficient
     one loses regions in turn. Where there is none, half as many are taken away; the search ends where not even one can
-    be. Of nested regions the coarse ones are searched first, and their mask then loses parts of them. Where not even the
-    whole image is sufficient, a disc is exchanged for better masks and gains regions until one is. Where no
-    mask of up to `k_max` regions is sufficient, the best one comes back. Whether the goal was reached, and the best
-    score at every size, can be read from the result.
+    be. Of nested regions the coarse ones are searched first, and their mask then loses parts of them. Where not even
+    the whole image is sufficient, a disc is exchanged for better masks and gains regions until one is. Where no mask of
+    up to `k_max` regions is sufficient, the best one comes back. Whether the goal was reached, and the best score at
+    every size, can be read from the result.
     """
     if problem.parents is not None:
         search = smallest(coarse(problem), share=share, enough=enough, k_max=k_max, tries=tries)

@@ -24,7 +24,7 @@ Allowed: TypeAlias = Callable[[Bools], bool]
 """Whether a mask (n,) may be proposed."""
 
 
-@stage("refinement", "made better by exchanging regions", cost=lambda n, p: p["tries"])
+@stage("refinement", "made better by exchanging regions", cost=lambda n, p: p["tries"], races=True)
 def swap(
     problem: Problem,
     selection: Selection,
