@@ -1,6 +1,7 @@
 import numpy as np
 
 from whymask.images.controls import control_pictures, flat, shuffled, unused_fills
+from whymask.images.inpaint import inpainted
 from whymask.images.masking import fill_canvas
 
 CANVAS = np.random.default_rng(0).integers(1, 255, (20, 30, 3)).astype(np.uint8)
@@ -20,9 +21,11 @@ def test_flat_and_shuffled_change_the_inside_only():
 
 
 def test_fills_are_those_the_search_did_not_use():
-    assert [*unused_fills(CANVAS, [fill_canvas("black", CANVAS)])] == ["noise", "blur"]
+    assert [*unused_fills(CANVAS, [fill_canvas("black", CANVAS)], INSIDE)] == ["noise", "blur"]
     several = [fill_canvas(name, CANVAS) for name in ("black", "blur", "mean")]
-    assert [*unused_fills(CANVAS, several)] == ["noise", "dark_defocus"]
+    found = unused_fills(CANVAS, several, INSIDE)
+    assert [*found] == ["noise", "inpaint"]
+    np.testing.assert_array_equal(found["inpaint"], inpainted(CANVAS, INSIDE))
 
 
 def test_pictures_show_the_mask_on_other_fills_and_other_content_on_the_fill():

@@ -52,6 +52,9 @@ class Options:
     budget: Annotated[int | None, typer.Option(help="Maximum number of forwards of a search.")] = None
     batch_size: Annotated[int | None, typer.Option(help="Images per model batch.")] = None
     null: Annotated[int, typer.Option(help="Search this many other classes too: is the mask above chance?")] = 0
+    keep: Annotated[
+        str | None, typer.Option(help="With --k auto: a share of the score, by default 0.9, or answer.")
+    ] = None
     device: Annotated[str | None, typer.Option(help="cpu, cuda or mps.")] = None
     dtype: Annotated[str | None, typer.Option(help="fp32, fp16, bf16 or fp64.")] = None
     model_option: Annotated[
@@ -70,7 +73,8 @@ class Options:
     def settings(self) -> Settings:
         """The settings, checked."""
         given = {field.name: getattr(self, field.name, None) for field in fields(Settings)}
-        return Settings(**given | {"k": self.size, "params": values("--param", self.param)})
+        keep = values("--keep", [f"keep={self.keep}"])["keep"] if self.keep else None
+        return Settings(**given | {"k": self.size, "keep": keep, "params": values("--param", self.param)})
 
     @property
     def progress(self) -> bool:

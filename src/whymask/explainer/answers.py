@@ -36,6 +36,20 @@ def mistake(answer: str, want: str) -> Mistake | None:
     return "false_yes" if said == "Yes" else "false_no"
 
 
+def first_choices(bound: Bound) -> frozenset[int]:
+    """The first choices of a model (`Response.top`) by which it gives the answer that is explained."""
+    if bound.target.is_score:
+        raise WhymaskError("a function that returns one number gives no answers: keep a share of its score, keep=0.9.")
+    if bound.target.numbered:
+        return frozenset([bound.target.index])
+    answer = getattr(bound, "answer", None)
+    if answer is None or answer.forced or len(answer.wanted) > 1:
+        raise WhymaskError(
+            f"keep='answer' is for classes and words of one token, not {bound.target.label!r}: keep a share, keep=0.9."
+        )
+    return frozenset(answer.wanted[0])
+
+
 def in_words(
     model: Model, tops: Sequence[int | None], inputs: Callable[[list[int]], Any], bounds: Sequence[Bound]
 ) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 import time
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
@@ -16,6 +16,7 @@ import numpy as np
 
 from whymask.arrays import Bools, Floats, Rows
 from whymask.errors import whole
+from whymask.explainer.answers import first_choices
 from whymask.explainer.responder import Filled, Responder
 from whymask.images.controls import control_pictures
 from whymask.images.imaging import ImageSource, Resize, viewable
@@ -30,7 +31,8 @@ from whymask.models.memory import PeakMemory
 from whymask.results.base import ExplainedImage
 from whymask.results.mask import EvidenceMask
 from whymask.results.ordering import Ordering
-from whymask.results.verdict import Controls
+from whymask.results.verdict import Controls, Kept
+from whymask.search.answer import AnswerOracle, score
 from whymask.search.driver import Piece, Progress, Search, SearchResult, drive, in_batches
 from whymask.search.objective import (
     SUFF_NECC,
@@ -65,6 +67,7 @@ class Case:
     settings: dict[str, Any]  # question, resize, fill: what else the provenance contains
     further: tuple[Bound, ...] = ()  # the same image and answer on further fills
     over_fills: OverFills = "mean"
+    keep_answer: bool = False  # whether a set is enough where the model still gives the answer, however it scores
     before_batch: Callable[[int], None] | None = None
     """Called with the size of each batch, of gradient methods too; an exception raised here ends the search."""
 
@@ -81,6 +84,7 @@ class Case:
         over_fills: OverFills = "mean",
         resize: Resize = "own",
         batch_size: int | None = None,
+        keep_answer: bool = False,
     ) -> Case:
         """Bind an image to a model and divide what the model sees into regions."""
         fills = fills_of(fill)
@@ -93,7 +97,9 @@ class Case:
         settings: dict[str, Any] = {"question": question, "resize": resize, "fill": fills_name(fills)}
         if further:
             settings["over_fills"] = over_fills
-        return cls(model, bound, parts, batching(model, batch_size), settings, tuple(further), over_fills)
+        if keep_answer:
+            settings["keep"] = "answer"
+        return cls(model, bound, parts, batching(model, batch_size), settings, tuple(further), over_fills, keep_answer)
 
     def again(self, **changes: Any) -> Case:
         """The same image and regions with another target (None: the model's own answer), or with other fills."""
@@ -118,8 +124,20 @@ class Case:
         return self.fills[0].responses
 
     def oracle(self) -> Oracle:
-        """What is known so far, for one more search."""
+        """What is known so far, for one more query."""
         return Oracle(*(filled.responses for filled in self.fills), how=self.over_fills)
+
+    def _oracle_of_search(self) -> Oracle:
+        """The same for a search, whose sets may have to keep the answer."""
+        if not self.keep_answer:
+            return self.oracle()
+        known = [filled.responses for filled in self.fills]
+        return AnswerOracle(*known, answers=first_choices(self.bound), how=self.over_fills)
+
+    def kept(self, rows: Bools) -> list[bool]:
+        """Whether the model gives the answer to each of some sets (B, n) on every fill; they must have been scored."""
+        answers, wanted = [filled.responses.answers_to(rows) for filled in self.fills], first_choices(self.bound)
+        return [all(top in wanted for top in tops) for tops in zip(*answers, strict=True)]
 
     def forget(self) -> None:
         """Drop every response."""
@@ -179,7 +197,16 @@ class Case:
         (scores,) = oracle.by_side(query, np.concatenate(responses[: len(self.fills)]))
         named = dict(zip(pictures, (float(one[0]) for one in responses[len(self.fills) :]), strict=True))
         controls = Controls(named.pop("flat"), named.pop("shuffled"), named) if named else None
+        if controls and self.keep_answer:
+            controls = replace(controls, kept=self._kept(mask, dict(zip(pictures, shown, strict=True))))
         return scores, controls, query.nominal[0] + len(shown), query.fresh[0] + len(shown)
+
+    def _kept(self, mask: Bools, shown: Mapping[str, Filled]) -> Kept:
+        """Whether the model gives the answer to a mask (n,), the rest, the blank image and the controls."""
+        alone, removed, blank = self.kept(np.stack([mask, ~mask, np.zeros_like(mask)]))
+        wanted, whole_image = first_choices(self.bound), np.ones((1, self.partition.n), dtype=bool)
+        given = {name: filled.responses.answers_to(whole_image)[0] in wanted for name, filled in shown.items()}
+        return Kept(alone, removed, blank, given.pop("flat"), given.pop("shuffled"), given)
 
     def problem(self, seed: int) -> Problem:
         """What a search may know of this case; its random choices depend on the seed and the picture."""
@@ -197,7 +224,7 @@ class Case:
 
     def start(self, recipe: Recipe, seed: int = 0, *, budget: int | None = None, progress: Listener = None) -> Search:
         """A search of this case, for the driver to advance."""
-        problem, oracle = self.problem(seed), self.oracle()
+        problem, oracle = self.problem(seed), self._oracle_of_search()
         return Search(recipe, problem, self, budget=budget, oracle=oracle, progress=progress, fills=self.fills)
 
     def search(
@@ -260,8 +287,8 @@ class Case:
             ordered=len(selection.order or ()) == len(selection.regions),
             score=float(own[0]),
             removed_score=float(own[1]),
-            frontier=found.frontier,
-            goal=selection.goal,
+            frontier=self._scores(found.frontier),
+            goal=None if self.keep_answer else selection.goal,
             local_optimum=selection.local_optimum,
             controls=controls,
         )
@@ -269,6 +296,13 @@ class Case:
         return first.with_alternatives(
             [(np.flatnonzero(other.mask).tolist(), float(kept), float(removed)) for other, kept, removed in others]
         )
+
+    def _scores(self, frontier: Mapping[int, float]) -> dict[int, float]:
+        """The best score of every size; where the answer must be kept, of the sets that keep it."""
+        if not self.keep_answer:
+            return dict(frontier)
+        scores = {size: score(value, len(self.fills)) for size, value in frontier.items()}
+        return {size: value for size, value in scores.items() if value is not None}
 
     def provenance(self, recipe: Recipe, seed: int, fingerprint: str) -> dict[str, Any]:
         """Everything needed to get a result again; the model's fingerprint is given, since it may take seconds."""

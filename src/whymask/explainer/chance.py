@@ -52,6 +52,7 @@ def with_null(
     if not cases:
         raise WhymaskError(f"null names no other answer than {case.bound.target.label!r}: pass different ones.")
     scores: dict[str, float] = {}
+    kept: dict[str, bool] = {}
     ledger = Ledger(dict(found.ledger.entries))
     for number, other, _ in search_together(cases, recipe, seed, case.batching, budget=budget):
         assert other.mask is not None
@@ -59,5 +60,10 @@ def with_null(
         target = cases[number].bound.target
         label = f"{target.label} ({target.index})" if target.label in scores else target.label  # two kinds of crane
         scores[label] = float(score)
+        if case.keep_answer:
+            (kept[label],) = cases[number].kept(other.mask[None])
         ledger.add("null", "suff", other.ledger.nominal + sent, other.ledger.mec + sent)
-    return replace(found, controls=replace(found.controls, null=dict(sorted(scores.items()))), ledger=ledger)
+    controls = replace(found.controls, null=dict(sorted(scores.items())))
+    if controls.kept:
+        controls = replace(controls, kept=replace(controls.kept, null=dict(sorted(kept.items()))))
+    return replace(found, controls=controls, ledger=ledger)

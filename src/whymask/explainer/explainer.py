@@ -31,6 +31,7 @@ from whymask.models.registry import load
 from whymask.results.mask import EvidenceMask
 from whymask.results.ordering import Ordering
 from whymask.results.repair import Repair
+from whymask.search import answer
 from whymask.search.objective import OverFills
 
 MODEL = "efficientnet-lite0"  # the default: the only photo model whose weights are a pip package
@@ -65,6 +66,9 @@ class Settings:
         batch_size: images per model batch; by default learned while searching.
         null: how many other answers to search for with the same budget, to see whether a mask is above chance (classes
             drawn at random), or a list of them, such as ["Yes", "Maybe"].
+        keep: what the smallest mask (k="auto") must keep: a share of the whole image's score, by default 0.9, or
+            "answer": that the model still gives it as its first choice, on every fill. Other searches for a mask then
+            also prefer sets that keep the answer.
         params: the method's other parameters.
     """
 
@@ -79,6 +83,7 @@ class Settings:
     budget: int | None = None
     batch_size: int | None = None
     null: Null = 0
+    keep: float | str | None = None
     params: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -121,7 +126,7 @@ class Settings:
         if auto:
             if recipe.name != METHOD or self.alternatives:
                 raise WhymaskError(f"k='auto' is the method {METHOD!r}, without another method or alternatives.")
-            return Recipe(METHOD, params)
+            return Recipe(METHOD, params | self._to_keep(METHOD))
         if isinstance(self.k, str):
             raise WhymaskError(f"k is a number of regions or 'auto', not {self.k!r}.")
         name = recipe.name
@@ -134,14 +139,33 @@ class Settings:
             if "k" not in Recipe(name).method.parameters:
                 raise WhymaskError(f"{name} has no mask size; leave k out, or use a method such as 'trace'.")
             params["k"] = self.k
-        return Recipe(name, params)
+        return Recipe(name, params | self._to_keep(name))
+
+    def _to_keep(self, name: str) -> dict[str, float]:
+        """The parameters by which a method of this name knows what to keep."""
+        method = Recipe(name).method
+        if self.keep is None:
+            return {}
+        if self.keep == "answer":
+            if method.returns != "mask" or method.needs == "gradients":
+                raise WhymaskError(f"keep='answer' is for searches for a mask, such as {METHOD!r}, not {name!r}.")
+            return {"enough": answer.goal(len(fills_of(self._shown(name))))} if "enough" in method.parameters else {}
+        if isinstance(self.keep, str):
+            raise WhymaskError(f"keep is a share of the score, such as 0.9, or 'answer', not {self.keep!r}.")
+        if "share" not in method.parameters:
+            raise WhymaskError(f"keep is for k='auto', the smallest mask that keeps enough, not for {name!r}.")
+        return {"share": self.keep}
 
     @property
     def shown(self) -> Fills:
         """What masked regions show."""
+        return self._shown(self.recipe.name)
+
+    def _shown(self, method: str) -> Fills:
+        """What masked regions show in searches by the method of this name."""
         if self.fill is not None:
             return self.fill
-        return "several" if self.recipe.name.removesuffix("+others") in (METHOD, OF_SIZE) else "black"
+        return "several" if method.removesuffix("+others") in (METHOD, OF_SIZE) else "black"
 
 
 class SettingsDict(TypedDict, total=False):
@@ -158,6 +182,7 @@ class SettingsDict(TypedDict, total=False):
     budget: int | None
     batch_size: int | None
     null: Null
+    keep: float | str | None
     params: Mapping[str, Any] | None
 
 
@@ -226,7 +251,9 @@ class Explainer:
 
     def case(self, image: ImageSource, *, target: int | str | None = None, question: str | None = None) -> Case:
         """The image on the model, divided into regions."""
-        options = {name: getattr(self.settings, name) for name in CASE} | {"fill": self.settings.shown}
+        settings = self.settings
+        options = {name: getattr(settings, name) for name in CASE}
+        options |= {"fill": settings.shown, "keep_answer": settings.keep == "answer"}
         return Case.of(image, self.model, target=target, question=question, **options)
 
     def search(

@@ -1,22 +1,29 @@
 """Pictures in which a mask's evidence is changed on purpose: other fills around it, other content inside it."""
 
 from collections.abc import Sequence
+from itertools import islice
 
 import numpy as np
 
 from whymask.arrays import Bools
 from whymask.images.imaging import Canvas
+from whymask.images.inpaint import inpainted
 from whymask.images.masking import fill_canvas
 
-CANDIDATES = ("noise", "blur", "mean", "black", "dark_defocus")  # fills to check a mask on, the best ones first
+CANDIDATES = ("noise", "blur", "inpaint", "mean", "black", "dark_defocus")  # to check a mask on, the best ones first
 UNUSED = 2  # fills that the search did not use
 
 
-def unused_fills(canvas: Canvas, used: Sequence[Canvas]) -> dict[str, Canvas]:
-    """The first candidates that look different from all fills (H, W, 3) of a search, by name."""
-    fills = {name: fill_canvas(name, canvas) for name in CANDIDATES}
-    others = [name for name, fill in fills.items() if not any(np.array_equal(fill, one) for one in used)]
-    return {name: fills[name] for name in others[:UNUSED]}
+def unused_fills(canvas: Canvas, used: Sequence[Canvas], inside: Bools) -> dict[str, Canvas]:
+    """The first candidates that look different from all fills (H, W, 3) of a search, by name.
+
+    In-painting continues the pixels `inside` (H, W). Since it depends on the mask, no search uses it.
+    """
+    fills = (
+        (name, inpainted(canvas, inside) if name == "inpaint" else fill_canvas(name, canvas)) for name in CANDIDATES
+    )
+    others = ((name, fill) for name, fill in fills if not any(np.array_equal(fill, one) for one in used))
+    return dict(islice(others, UNUSED))
 
 
 def control_pictures(canvas: Canvas, fills: Sequence[Canvas], inside: Bools) -> dict[str, Canvas]:
@@ -30,7 +37,7 @@ def control_pictures(canvas: Canvas, fills: Sequence[Canvas], inside: Bools) -> 
     kept = inside[..., None]
     contents = {"flat": flat(canvas, inside), "shuffled": shuffled(canvas, inside)}
     pictures = {name: np.where(kept, content, fills[0]) for name, content in contents.items()}
-    return pictures | {name: np.where(kept, canvas, fill) for name, fill in unused_fills(canvas, fills).items()}
+    return pictures | {name: np.where(kept, canvas, fill) for name, fill in unused_fills(canvas, fills, inside).items()}
 
 
 def flat(canvas: Canvas, inside: Bools) -> Canvas:

@@ -65,11 +65,14 @@ class EvidenceMask(Explanation):
             controls=self.controls,
             fill=self.provenance.get("fill", ""),
             at=at,
+            answer=self.target.label,
         )
 
     @property
     def sufficient(self) -> bool | None:
-        """Whether the mask reaches the goal, where there is one."""
+        """Whether the mask reaches the goal, where there is one: a score, or that the answer is kept."""
+        if self.controls and self.controls.kept:
+            return self.controls.kept.alone
         return None if self.goal is None else self.score >= self.goal - 1e-6
 
     @property
@@ -140,6 +143,11 @@ class EvidenceMask(Explanation):
         if controls is not None:
             require(len(controls["fills"]) + len(controls["null"]) <= OTHERS, "it has too many controls")
             shown = [controls["flat"], controls["shuffled"], *controls["fills"].values(), *controls["null"].values()]
+            kept = controls.get("kept")
+            if kept:
+                given = [value for name, value in kept.items() if name not in ("fills", "null")]
+                given += [*kept["fills"].values(), *kept["null"].values()]
+                require(all(isinstance(value, bool) for value in given), "a flag is neither true nor false")
         return [
             *shown,
             *frontier.values(),
@@ -151,7 +159,7 @@ class EvidenceMask(Explanation):
         names = ("ordered", "score", "removed_score", "goal", "local_optimum")
         given = super()._fields(header, arrays) | {name: header[name] for name in names if name in header}
         given["regions"] = tuple(header["regions"])
-        given["controls"] = None if header.get("controls") is None else Controls(**header["controls"])
+        given["controls"] = None if header.get("controls") is None else Controls.from_dict(header["controls"])
         given["frontier"] = {int(k): score for k, score in header.get("frontier", {}).items()}
         others = [(one["regions"], one["score"], one["removed_score"]) for one in header.get("alternatives", [])]
         return given | {"alternatives": EvidenceMask(**given).with_alternatives(others).alternatives}
@@ -161,11 +169,10 @@ class EvidenceMask(Explanation):
         """Sentences about the result, besides its numbers."""
         remarks = super().remarks
         if self.sufficient is False:
-            most = min(self.provenance["parameters"]["k_max"] or self.n, self.n)
-            remarks.append(
-                f"No mask of up to {most} regions was found that reaches the required score, {self.goal:.2f}."
-            )
-        elif self.sufficient and self.complete:
+            most = min(self.provenance["parameters"].get("k_max") or self.n, self.n)
+            wanted = "keeps the answer" if self.goal is None else f"reaches the required score, {self.goal:.2f}"
+            remarks.append(f"No mask of up to {most} regions was found that {wanted}.")
+        elif self.sufficient and self.complete and "k_max" in self.provenance["parameters"]:
             remarks.append("No smaller mask was found that is sufficient.")
         if self.local_optimum:
             remarks.append("No swap of one region improves the score.")

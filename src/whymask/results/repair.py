@@ -67,6 +67,7 @@ class Repair(EvidenceMask):
             controls=self.controls,
             fill=self.provenance.get("fill", ""),
             at=replace(at, least=min(at.least, self.score)),  # the answer is right, however low it scores
+            answer=self.target.label,
         )
         if found.code == "redundant":
             rest = f"{self.removed_score:.2f}, these regions {self.score:.2f}"

@@ -2,15 +2,34 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 from whymask.errors import WhymaskError
 from whymask.images.masking import fill_names
 
 AS_THE_REST = {"blur": "blurred", "mean": "one colour", "dark_defocus": "dark and blurred", "image": "another image"}
-IN_ITS_PLACE = {"blur": "a blur", "mean": "the mean colour", "dark_defocus": "a dark blur", "image": "another image"}
+IN_ITS_PLACE = {
+    "blur": "a blur",
+    "mean": "the mean colour",
+    "dark_defocus": "a dark blur",
+    "inpaint": "a smooth continuation of them",
+    "image": "another image",
+}
 ROUNDING = 1e-6  # a goal is reached by a score that differs from it by rounding
 Code = Literal["blank_suffices", "shape_only", "not_above_chance", "not_enough", "one_fill", "redundant", "enough"]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Whether the model still gives the answer, where that and not a score must be kept."""
+
+    alone: bool  # to the regions alone
+    removed: bool  # to the image without them
+    blank: bool  # to the fill alone
+    flat: bool
+    shuffled: bool
+    fills: Mapping[str, bool] = field(default_factory=dict)
+    null: Mapping[str, bool] = field(default_factory=dict)  # each other answer, to the regions found for it
 
 
 @dataclass(frozen=True)
@@ -21,10 +40,20 @@ class Controls:
     shuffled: float  # of the regions' own pixels in random order
     fills: Mapping[str, float] = field(default_factory=dict)  # the regions on fills that the search did not use
     null: Mapping[str, float] = field(default_factory=dict)  # other answers, each on the regions a search found for it
+    kept: Kept | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        return {"flat": self.flat, "shuffled": self.shuffled, "fills": dict(self.fills), "null": dict(self.null)}
+        plain = {"flat": self.flat, "shuffled": self.shuffled, "fills": dict(self.fills), "null": dict(self.null)}
+        if self.kept is None:
+            return plain
+        kept = {**vars(self.kept), "fills": dict(self.kept.fills), "null": dict(self.kept.null)}
+        return plain | {"kept": kept}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The controls that `as_dict` wrote."""
+        return cls(**{**data, "kept": Kept(**data["kept"]) if data.get("kept") else None})
 
 
 @dataclass(frozen=True)
@@ -69,6 +98,7 @@ def judge(
     controls: Controls | None = None,
     fill: str = "",
     at: Thresholds | None = None,
+    answer: str = "",
 ) -> Verdict:
     """What to make of a mask: the first of these that holds.
 
@@ -89,8 +119,12 @@ def judge(
         controls: the scores of the controls, where they are known.
         fill: the name of the fill (or fills) of the search.
         at: when a score counts as high.
+        answer: the answer's name. Where it and no score was to be kept (`Controls.kept`), "enough" means that the model
+            still gives it, and so for everything that is compared with the mask.
     """
     at = at or Thresholds()
+    if controls and controls.kept:
+        return _judge_answer(repr(answer), controls.kept, fill, at)
     needed = max(at.least, at.share * full if goal is None else goal)
     suffices = score >= needed - ROUNDING
     # What is compared with a mask that is not enough must itself be enough: a failed search says nothing about it.
@@ -149,6 +183,49 @@ def judge(
     return Verdict(
         "enough", f"These regions are enough: alone they score {score:.2f}{where}{kept}; the whole image {full:.2f}."
     )
+
+
+def _judge_answer(answer: str, kept: Kept, fill: str, at: Thresholds) -> Verdict:
+    """The same where the answer is to be kept: what counts is whether the model still gives it."""
+    still, no_longer = f"the model still says {answer}", f"the model no longer says {answer}"
+    if kept.blank:
+        if any(_is_picture(name) for name in fill_names(fill)):
+            what = f"Of what is shown in place of the rest alone {still}: these regions add little"
+        else:
+            what = f"The model says {answer} of a blank image too: the answer does not come from what the image shows"
+        return Verdict("blank_suffices", f"{what}.")
+    if kept.flat or kept.shuffled:
+        what = "one flat colour" if kept.flat else "shuffled pixels"
+        return Verdict(
+            "shape_only",
+            f"The outline of these regions gives the answer, not what they show: with {what} inside the same outline "
+            f"{still}.",
+        )
+    rivals = sum(kept.null.values())
+    if rivals > at.chance * len(kept.null):
+        others = _count(len(kept.null), "other answer")
+        return Verdict(
+            "not_above_chance",
+            f"No better than chance: for {rivals} of {others} the same search finds regions of which the model says "
+            "that.",
+        )
+    if not kept.alone:
+        return Verdict("not_enough", f"These regions are not enough: shown only these, {no_longer}.")
+    lost = [IN_ITS_PLACE.get(name, name) for name, is_kept in kept.fills.items() if not is_kept]
+    if lost:
+        where = _listed(fill) or "filled as in the search"
+        return Verdict(
+            "one_fill",
+            f"These regions are enough only where the rest is {where}: with {lost[0]} in its place {no_longer}.",
+        )
+    if kept.removed:
+        return Verdict(
+            "redundant",
+            f"These regions are enough, but so is the rest of the image: of each alone {still}. There is other "
+            "evidence.",
+        )
+    also = f", also with {_listed(','.join(kept.fills), 'or', IN_ITS_PLACE)} in place of the rest" if kept.fills else ""
+    return Verdict("enough", f"These regions are enough: shown only these, {still}{also}.")
 
 
 def _count(number: int, what: str) -> str:

@@ -325,6 +325,10 @@ class Oracle:
             return None
         return float(over_fills(np.array([known.scores[key] for known in self.responses]), self.how))
 
+    def value(self, known: Responses, key: bytes) -> float:
+        """What a search learns of an image whose response on one fill is known: its score."""
+        return known.scores[key]
+
     def _take(self, query: Query, responses: Floats) -> Floats:
         """Note the responses to `query.send`, count them, and return all that was asked for, (fills, sides, B)."""
         values, whole = iter(responses.tolist()), _whole(query.send)
@@ -337,10 +341,10 @@ class Oracle:
             new = [key for key in keys if key not in self.asked[fill] and (fill in query.fills or key == whole)]
             self.asked[fill].update(new)
             if query.send.dtype == np.bool_:  # of pixel masks there is nothing to say about regions
-                self.archive.add(fill, new, [known.scores[key] for key in new], query.send.shape[1])
+                self.archive.add(fill, new, [self.value(known, key) for key in new], query.send.shape[1])
         for side, nominal, fresh in zip(query.objective.sides, query.nominal, query.fresh, strict=True):
             self.ledger.add(query.stage, side, nominal, fresh)
-        scores = [[self.responses[fill].scores[key] for key in query.keys] for fill in query.fills]
+        scores = [[self.value(self.responses[fill], key) for key in query.keys] for fill in query.fills]
         return np.array(scores).reshape(len(query.fills), len(query.fresh), -1)
 
     def _share(self, whole: bytes, source: int) -> None:

@@ -1,0 +1,240 @@
+"""How small the evidence is that other tools find on the same photos, and whether it survives another fill.
+
+Every tool explains the same answers of the same model, on the same canvas with black where it masks; each ranks pixels
+or regions in its own way. The area is that of the smallest prefix of its ranking, in steps of 1 % of the pixels (or of
+one region), that keeps 90 % of the whole image's score on black. That mask is then scored on other fills. Calls are
+those of the tool alone; reading its map adds up to 100, the same for all maps. The photos are those of smallest.py.
+The numbers of every photo and tool are appended to a file as they are found, so that a run can be resumed.
+
+Install: pip install 'whymask[peers]'; ReX, which asks for one version of numpy, and what it needs:
+         pip install --no-deps rex-xai; pip install anytree fastcache imutils sqlalchemy tabulate toml
+Run:     python benchmarks/peers.py FOLDER --out records.jsonl
+Print:   python benchmarks/peers.py --out records.jsonl
+"""
+
+import argparse
+import io
+import json
+import sys
+import time
+from collections.abc import Callable
+from contextlib import redirect_stderr
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from smallest import right_answers
+
+import whymask
+from whymask.explainer.case import Case, prefixes
+from whymask.models.base import Response
+from whymask.results.ordering import Ordering
+
+SHARE = 0.9  # of the whole image's score, to be kept on black
+FILLS = ("black", "mean", "blur", "noise", "dark_defocus")
+STEPS = 100  # prefixes of a map
+
+COLUMNS = (
+    "tool", "photos", "model calls", "90 % kept on black", "area, median", "area, mean",
+    *(f"kept on {fill}" for fill in FILLS[1:]), "half kept on black, mean and blur", "half kept on all",
+)  # fmt: skip
+
+Masks = Any
+"""Growing masks (m, H, W) of booleans, the least area first; or a single one."""
+
+
+class Calls:
+    """The target's score, for tools that want a function of images; counts the images."""
+
+    def __init__(self, case: Case) -> None:
+        self.case, self.count = case, 0
+
+    def inputs(self, inputs: torch.Tensor) -> Response:
+        """Score inputs (B, 3, H, W) in the model's own layout."""
+        self.count += len(inputs)
+        return self.case.model.respond(inputs, [self.case.bound] * len(inputs))
+
+    def images(self, images: Any) -> Any:
+        """Score pictures (B, H, W, 3) with values from 0 to 255."""
+        encoded = [self.case.model.encode(np.asarray(image).round().astype(np.uint8)) for image in images]
+        return self.inputs(torch.stack(encoded)).score
+
+
+def by_map(values: Any) -> Masks:
+    """The pixels of highest value in a map (H, W), 1 % more with every step."""
+    rank = np.argsort(np.argsort(-values.ravel(), kind="stable")).reshape(values.shape)
+    return rank[None] < np.linspace(0, values.size, STEPS + 1)[1:, None, None].round()
+
+
+def lime(case: Case, calls: Calls, samples: int = 1000) -> Masks:
+    """Lime with its own segments and defaults, hidden segments black."""
+    from lime.lime_image import LimeImageExplainer
+
+    def chances(images: Any) -> Any:
+        score = calls.images(images)
+        return np.stack([1 - score, score], axis=1)
+
+    found = LimeImageExplainer(random_state=0).explain_instance(
+        case.bound.canvas, chances, labels=(1,), top_labels=None, hide_color=0, num_samples=samples, random_seed=0
+    )
+    weights = dict(found.local_exp[1])
+    return by_map(np.vectorize(weights.get)(found.segments))
+
+
+def shap(case: Case, calls: Calls, evaluations: int = 500) -> Masks:
+    """The PartitionExplainer of shap, hidden parts black, its values added over the channels."""
+    from shap import PartitionExplainer
+    from shap.maskers import Image as ImageMasker
+
+    canvas = case.bound.canvas
+    explainer = PartitionExplainer(lambda images: calls.images(images)[:, None], ImageMasker(np.zeros_like(canvas)))
+    found = explainer(canvas[None], max_evals=evaluations, batch_size=50, silent=True)
+    return by_map(found.values[0].reshape(*canvas.shape, -1).sum(axis=(2, 3)))
+
+
+def grad_cam(case: Case, calls: Calls) -> Masks:
+    """LayerGradCam of captum on the last convolution, enlarged to the canvas."""
+    from captum.attr import LayerAttribution, LayerGradCam
+
+    image = case.differentiable()
+    layer = [part for part in image.module.modules() if isinstance(part, torch.nn.Conv2d)][-1]
+    calls.count += 1
+    found = LayerGradCam(image.module, layer).attribute(
+        image.inputs[None], target=case.bound.target.index, relu_attributions=True
+    )
+    enlarged = LayerAttribution.interpolate(found, case.bound.canvas.shape[:2], "bilinear")
+    return by_map(enlarged[0, 0].detach().numpy())
+
+
+def rex(case: Case, calls: Calls, iterations: int = 20, extract: float | None = None) -> Masks:
+    """The responsibility map of ReX, or the mask that it extracts itself for this share of the score."""
+    from rex_xai.explanation.explanation import Explanation
+    from rex_xai.explanation.rex import calculate_responsibility
+    from rex_xai.input.config import CausalArgs
+    from rex_xai.input.input_data import Data
+    from rex_xai.responsibility.prediction import Prediction
+
+    def predict(inputs: torch.Tensor, target: Any = None) -> list[Any]:
+        response = calls.inputs(inputs)
+        answers = zip(response.top, response.score, strict=True)
+        return [Prediction(int(top), float(score), target=target) for top, score in answers]
+
+    args = CausalArgs()
+    args.iters, args.seed, args.progress_bar = iterations, 0, False
+    data = Data(Image.fromarray(case.bound.canvas), [1, *case.bound.inputs.shape], "cpu", mode="RGB")
+    data.data = case.bound.inputs[None]
+    data.mask_value = lambda mask, pixels: torch.where(mask, pixels, case.bound.fill_inputs)
+    (data.target,) = predict(data.data)
+    maps, stats = calculate_responsibility(data, args, predict)
+    if extract is None:
+        return by_map(maps.get(data.target.classification))
+    args.minimum_confidence_threshold = extract
+    explanation = Explanation(maps, predict, data, args, stats)
+    explanation.extract()
+    return explanation.sufficiency_mask.reshape(case.bound.inputs.shape).any(dim=0).numpy()[None]
+
+
+def ours(case: Case, calls: Calls, **settings: Any) -> Masks:
+    """The mask of a search, or the prefixes of an ordering."""
+    explainer = whymask.Explainer(case.model, **settings)
+    searched = case.again(fill=explainer.settings.fill)
+    (found,) = explainer.search(searched)
+    calls.count += found.ledger.mec
+    if isinstance(found, Ordering):
+        return np.stack([case.partition.pixels(row) for row in prefixes(found.order)])
+    return found.mask[None]
+
+
+Tool = Callable[[Case, Calls], Masks]
+TOOLS: dict[str, Tool] = {
+    "lime": lime,
+    "shap PartitionExplainer": shap,
+    "ReX, 10 iterations": partial(rex, iterations=10),
+    "ReX": partial(rex, extract=SHARE),
+    "captum LayerGradCam": grad_cam,
+    "whymask k=auto": partial(ours, k="auto"),
+    "whymask k=auto, several fills": partial(ours, k="auto", fill="several"),
+    "whymask discs+swap+lean, prefix": partial(ours, method="discs+swap+lean"),
+}
+
+
+def measure(case: Case, tool: Tool) -> dict[str, Any]:
+    """Numbers of one tool on one photo."""
+    case.forget()
+    calls, start = Calls(case), time.perf_counter()
+    with redirect_stderr(io.StringIO()):  # progress bars
+        masks = tool(case, calls)
+    seconds = time.perf_counter() - start
+    ((full,),), _ = case.ask(np.ones((1, case.partition.n), dtype=bool))
+    (scores,), _ = case.ask(masks.astype(np.float32))
+    reached = scores >= SHARE * full
+    mask = masks[int(reached.argmax()) if reached.any() else -1]
+    kept = {}
+    for fill in FILLS:
+        ((score,),), _ = case.again(fill=fill).ask(mask[None].astype(np.float32))
+        kept[fill] = round(float(score / full), 4)
+    return {
+        "calls": calls.count,
+        "reached": bool(reached.any()),
+        "area": round(float(mask.mean()), 4),
+        "kept": kept,
+        "full": round(float(full), 4),
+        "seconds": round(seconds, 1),
+    }
+
+
+def table(records: list[dict[str, Any]]) -> str:
+    """A row for each tool."""
+    lines = [f"| {' | '.join(COLUMNS)} |", "|" + "---|" * len(COLUMNS)]
+    for name in [tool for tool in TOOLS if any(record["tool"] == tool for record in records)]:
+        rows = [record for record in records if record["tool"] == name]
+        kept = np.array([[row["kept"][fill] for fill in FILLS] for row in rows])
+        areas = [row["area"] for row in rows]
+        numbers = [
+            f"{len(rows)}", f"{np.mean([row['calls'] for row in rows]):,.0f}",
+            f"{np.mean([row['reached'] for row in rows]):.0%}", f"{np.median(areas):.1%}", f"{np.mean(areas):.1%}",
+            *(f"{value:.2f}" for value in np.median(kept, axis=0)[1:]),
+            f"{(kept[:, :3] >= 0.5).all(axis=1).mean():.0%}", f"{(kept >= 0.5).all(axis=1).mean():.0%}",
+        ]  # fmt: skip
+        lines.append(f"| {name} | {' | '.join(numbers)} |")
+    return "\n".join(lines)
+
+
+def read(file: Path) -> list[dict[str, Any]]:
+    """The records of earlier runs; half a line at the end is dropped."""
+    lines = file.read_text().splitlines(keepends=True) if file.is_file() else []
+    return [json.loads(line) for line in lines if line.endswith("\n")]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, nargs="?", help="photos named by class; without it, the table is printed")
+    parser.add_argument("--tools", nargs="+", choices=TOOLS, default=[*TOOLS], metavar="TOOL")
+    parser.add_argument("--half", choices=("even", "odd"), default="odd")
+    parser.add_argument("--count", type=int, default=20)
+    parser.add_argument("--model", default="efficientnet-lite0")
+    parser.add_argument("--out", type=Path, required=True, help="a JSON line for every photo and tool")
+    options = parser.parse_args()
+    records = read(options.out)
+    done, missing = {(record["photo"], record["tool"]) for record in records}, set()
+    cases = []
+    if options.folder:
+        cases = right_answers(whymask.load(options.model), options.folder, options.half, options.count, "slico:64")
+    for photo, case in cases:
+        for name in options.tools:
+            if (photo, name) in done or name in missing:
+                continue
+            try:
+                record = {"photo": photo, "tool": name} | measure(case, TOOLS[name])
+            except ImportError as error:
+                missing.add(name)
+                print(f"{name} is skipped: {error}.", file=sys.stderr)
+                continue
+            records.append(record)
+            with options.out.open("a") as file:
+                file.write(json.dumps(record) + "\n")
+            print(json.dumps(record), file=sys.stderr)
+    print(table(records))
