@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -17,6 +18,7 @@ from whymask.cli.lists import Json
 from whymask.errors import WhymaskError
 from whymask.explainer.explainer import Explainer, Settings
 from whymask.images.imaging import load_image
+from whymask.models.base import Model
 from whymask.models.registry import load
 from whymask.results.base import Explanation
 from whymask.utils.files import writable
@@ -55,7 +57,7 @@ class Options:
     ] = None
     out: Annotated[Path, typer.Option(help="Folder for the picture and the result.")] = Path("whymask-out")
     as_json: Json = False
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bars.")] = False
 
     @property
     def size(self) -> int | str | None:
@@ -77,9 +79,14 @@ class Options:
         """The explainer and the image; what can be checked is checked before the model is loaded."""
         settings, picture = self.settings, load_image(image)
         writable(self.out)
+        return Explainer(self.load(model), settings), picture
+
+    def load(self, model: str) -> Model:
+        """The model of this id, with the options given for it."""
+        if not self.progress:  # transformers reads these when it is imported
+            os.environ |= {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "TRANSFORMERS_VERBOSITY": "error"}
         options = {"device": self.device, "dtype": self.dtype, **values("--model-option", self.model_option)}
-        loaded = load(model, **{name: value for name, value in options.items() if value is not None})
-        return Explainer(loaded, settings), picture
+        return load(model, **{name: value for name, value in options.items() if value is not None})
 
     def finish(self, found: Explanation, name: str, lines: list[str], report: dict[str, Any]) -> None:
         """Write the picture and the result, and print them."""
