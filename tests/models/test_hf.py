@@ -233,7 +233,7 @@ def test_a_hub_that_cannot_be_reached_is_not_tried_again(monkeypatch):
     hf.unreachable_hub.cache_clear()
     try:
         for _ in range(2):
-            with pytest.raises(WhymaskError, match="'some/model'.*http://hub.invalid:8080 cannot be reached"):
+            with pytest.raises(WhymaskError, match=r"'some/model'.*http://hub\.invalid:8080 cannot"):
                 hf.from_checkpoint(Hub, "some/model")
     finally:
         hf.unreachable_hub.cache_clear()

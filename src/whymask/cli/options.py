@@ -23,7 +23,7 @@ from whymask.models.registry import load
 from whymask.results.base import Explanation
 from whymask.utils.files import writable
 
-ImageFile = Annotated[Path, typer.Argument(help="The image file, or scene:N.", show_default=False)]
+ImageFile = Annotated[str, typer.Argument(help="The image file, or scene:N.", show_default=False)]
 Question = Annotated[str | None, typer.Option(help="For models that answer questions.")]
 
 
@@ -75,7 +75,7 @@ class Options:
         """Whether to draw a bar: on a terminal only, and on stderr, as stdout is for the answer."""
         return not self.quiet and sys.stderr.isatty()
 
-    def start(self, image: Path, model: str) -> tuple[Explainer, Image.Image]:
+    def start(self, image: str, model: str) -> tuple[Explainer, Image.Image]:
         """The explainer and the image; what can be checked is checked before the model is loaded."""
         settings, picture = self.settings, load_image(image)
         writable(self.out)
@@ -131,8 +131,13 @@ def values(flag: str, pairs: list[str] | None) -> dict[str, Any]:
 
 
 def write(found: Explanation, folder: Path, name: str) -> dict[str, str]:
+    """Write the picture and the result under a name that overwrites nothing; their paths."""
+    return write_as(found, folder, _unused(folder, name).name)
+
+
+def write_as(found: Explanation, folder: Path, name: str) -> dict[str, str]:
     """Write the picture and the result, both or none; their paths."""
-    stem = _unused(folder, name)
+    stem = folder / name
     picture = found.savefig(stem.with_name(stem.name + ".png"))
     try:
         result = found.save(stem.with_name(stem.name + ".npz"))

@@ -47,13 +47,11 @@ def load_image(source: ImageSource, *, formats: tuple[str, ...] = FORMATS, max_p
             return _rgb(_from_array(source))
         if isinstance(source, str | PathLike):
             name = str(source)
-            if re.match("(https?|ftp|data|s3):", name, re.IGNORECASE):
-                raise ImageError(f"{name:.100} is an address, not a file: download the image and pass its path.")
             if name.startswith("scene:"):
                 from whymask.images.scenes import named
 
                 return Image.fromarray(named(name).pixels)
-            source = _read(Path(source))
+            source = read_file(source)
         if not isinstance(source, bytes):
             several = "; only multimodal models take several" if isinstance(source, list) else ""
             kind = type(source).__name__
@@ -81,7 +79,11 @@ def load_image(source: ImageSource, *, formats: tuple[str, ...] = FORMATS, max_p
     raise ImageError(f"{name} has more than {max_pixels / 1e6:.0f} megapixels; reduce it first.")
 
 
-def _read(path: Path) -> bytes:
+def read_file(name: str | PathLike[str]) -> bytes:
+    """The content of an image file."""
+    path = Path(name)
+    if re.match("(https?|ftp|data|s3):", str(name), re.IGNORECASE):
+        raise ImageError(f"{name!s:.100} is an address, not a file: download the image and pass its path.")
     try:
         if path.is_dir():
             raise ImageError(f"{path} is a directory, not an image.")

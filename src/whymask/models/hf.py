@@ -48,7 +48,7 @@ def from_checkpoint(kind: Any, checkpoint: str, **options: Any) -> Any:
 
 @cache
 def unreachable_hub() -> str | None:
-    """The address of the hub where it cannot be reached, asked once; transformers itself would try for half a minute."""
+    """The hub's address where it cannot be reached, asked once; transformers itself would try for half a minute."""
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE or getproxies():  # nothing is asked, or somebody else
