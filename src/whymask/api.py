@@ -12,7 +12,7 @@ from whymask.images.imaging import ImageSource
 from whymask.images.masking import Fills
 from whymask.methods import STAGES
 from whymask.metrics.curves import Curves
-from whymask.models.base import Model
+from whymask.models.base import Model, Wanted
 from whymask.models.registry import FAMILIES, Family
 from whymask.results.mask import EvidenceMask
 from whymask.results.ordering import Ordering
@@ -28,7 +28,7 @@ def explain(
     image: ImageSource,
     model: Model | str = MODEL,
     *,
-    target: int | str | None = None,
+    target: Wanted = None,
     question: str | None = None,
     progress: Report = None,
     **settings: Unpack[SettingsDict],
@@ -38,8 +38,9 @@ def explain(
     Args:
         image: a path, bytes, a PIL image or an array; for multimodal models also a list of them.
         model: a model, or the id of one (see `whymask models`).
-        target: class index or name, or an answer: a word ("Yes"), a text, or a text with one [[marked]] word; by
-            default what the model predicts, or the first token of its own answer.
+        target: class index or name, or an answer: a word ("Yes"), a text, or a text with one [[marked]] word; of a
+            detector or segmenter also a point (x, y) on the photo, in pixels; by default what the model predicts, or
+            the first token of its own answer.
         question: for models that answer questions.
         progress: True for a bar on stderr, or a function that is called with a Progress after every batch.
     """
@@ -51,7 +52,7 @@ def explain_many(
     images: Iterable[ImageSource],
     model: Model | str = MODEL,
     *,
-    targets: Iterable[int | str | None] | None = None,
+    targets: Iterable[Wanted] | None = None,
     questions: Iterable[str | None] | None = None,
     in_flight: int = 16,
     on_error: OnError | None = None,

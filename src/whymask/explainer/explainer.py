@@ -26,7 +26,7 @@ from whymask.images.panels import cut
 from whymask.images.partition import Regions, check_regions
 from whymask.methods import METHOD, Recipe
 from whymask.metrics.curves import Curves
-from whymask.models.base import Model
+from whymask.models.base import Model, Wanted
 from whymask.models.memory import PeakMemory
 from whymask.models.registry import load
 from whymask.results.mask import EvidenceMask
@@ -220,7 +220,7 @@ class Explainer:
         usual = {} if recipe.method.parameters.get("k") is None else {"k": self.model.default_k}  # asn's is its own
         return Recipe(recipe.name, {**usual, **recipe.params})
 
-    def case(self, image: ImageSource, *, target: int | str | None = None, question: str | None = None) -> Case:
+    def case(self, image: ImageSource, *, target: Wanted = None, question: str | None = None) -> Case:
         """The image on the model, divided into regions."""
         options = {name: getattr(self.settings, name) for name in CASE}
         return Case.of(image, self.model, target=target, question=question, **options)
@@ -245,7 +245,7 @@ class Explainer:
         self,
         image: ImageSource,
         *,
-        target: int | str | None = None,
+        target: Wanted = None,
         question: str | None = None,
         progress: Report = None,
     ) -> EvidenceMask | Ordering:
@@ -256,7 +256,7 @@ class Explainer:
         self,
         images: Iterable[ImageSource],
         *,
-        targets: Iterable[int | str | None] | None = None,
+        targets: Iterable[Wanted] | None = None,
         questions: Iterable[str | None] | None = None,
         in_flight: int = 16,
         on_error: OnError | None = None,
