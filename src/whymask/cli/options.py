@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -17,11 +18,12 @@ from whymask.cli.lists import Json
 from whymask.errors import WhymaskError
 from whymask.explainer.explainer import Explainer, Settings
 from whymask.images.imaging import load_image
+from whymask.models.base import Model
 from whymask.models.registry import load
 from whymask.results.base import Explanation
 from whymask.utils.files import writable
 
-ImageFile = Annotated[Path, typer.Argument(help="The image file, or scene:N.", show_default=False)]
+ImageFile = Annotated[str, typer.Argument(help="The image file, or scene:N.", show_default=False)]
 Question = Annotated[str | None, typer.Option(help="For models that answer questions.")]
 
 
@@ -62,7 +64,7 @@ class Options:
     ] = None
     out: Annotated[Path, typer.Option(help="Folder for the picture and the result.")] = Path("whymask-out")
     as_json: Json = False
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bars.")] = False
 
     @property
     def size(self) -> int | str | None:
@@ -81,13 +83,18 @@ class Options:
         """Whether to draw a bar: on a terminal only, and on stderr, as stdout is for the answer."""
         return not self.quiet and sys.stderr.isatty()
 
-    def start(self, image: Path, model: str) -> tuple[Explainer, Image.Image]:
+    def start(self, image: str, model: str) -> tuple[Explainer, Image.Image]:
         """The explainer and the image; what can be checked is checked before the model is loaded."""
         settings, picture = self.settings, load_image(image)
         writable(self.out)
+        return Explainer(self.load(model), settings), picture
+
+    def load(self, model: str) -> Model:
+        """The model of this id, with the options given for it."""
+        if not self.progress:  # transformers reads these when it is imported
+            os.environ |= {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "TRANSFORMERS_VERBOSITY": "error"}
         options = {"device": self.device, "dtype": self.dtype, **values("--model-option", self.model_option)}
-        loaded = load(model, **{name: value for name, value in options.items() if value is not None})
-        return Explainer(loaded, settings), picture
+        return load(model, **{name: value for name, value in options.items() if value is not None})
 
     def finish(self, found: Explanation, name: str, lines: list[str], report: dict[str, Any]) -> None:
         """Write the picture and the result, and print them."""
@@ -132,8 +139,13 @@ def values(flag: str, pairs: list[str] | None) -> dict[str, Any]:
 
 
 def write(found: Explanation, folder: Path, name: str) -> dict[str, str]:
+    """Write the picture and the result under a name that overwrites nothing; their paths."""
+    return write_as(found, folder, _unused(folder, name).name)
+
+
+def write_as(found: Explanation, folder: Path, name: str) -> dict[str, str]:
     """Write the picture and the result, both or none; their paths."""
-    stem = _unused(folder, name)
+    stem = folder / name
     picture = found.savefig(stem.with_name(stem.name + ".png"))
     try:
         result = found.save(stem.with_name(stem.name + ".npz"))

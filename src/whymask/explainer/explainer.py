@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
@@ -14,7 +15,7 @@ from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack, cast, get_args
 
 import numpy as np
 
-from whymask.errors import WhymaskError, unknown, whole
+from whymask.errors import ImageError, WhymaskError, unknown, whole
 from whymask.explainer.case import Case, Listener, batching, bind_fills
 from whymask.explainer.chance import Null, with_null
 from whymask.explainer.repairing import attempt
@@ -25,7 +26,7 @@ from whymask.images.panels import cut
 from whymask.images.partition import Regions, check_regions
 from whymask.methods import METHOD, OF_SIZE, Recipe
 from whymask.metrics.curves import Curves
-from whymask.models.base import Model
+from whymask.models.base import Model, Wanted
 from whymask.models.memory import PeakMemory
 from whymask.models.registry import load
 from whymask.results.mask import EvidenceMask
@@ -38,6 +39,9 @@ MODEL = "efficientnet-lite0"  # the default: the only photo model whose weights 
 
 Report: TypeAlias = bool | Listener
 """None or False: no progress; True: a bar on stderr; or a function that is called with a Progress after each batch."""
+
+OnError: TypeAlias = Callable[[int, ImageError], None]
+"""Called with the number of an image that cannot be explained, and the reason."""
 
 CASE = ("regions", "fill", "over_fills", "resize", "batch_size")  # settings that a case is made with
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
@@ -249,7 +253,7 @@ class Explainer:
         usual = {} if recipe.method.parameters.get("k") is None else {"k": self.model.default_k}  # asn's is its own
         return Recipe(recipe.name, {**usual, **recipe.params})
 
-    def case(self, image: ImageSource, *, target: int | str | None = None, question: str | None = None) -> Case:
+    def case(self, image: ImageSource, *, target: Wanted = None, question: str | None = None) -> Case:
         """The image on the model, divided into regions."""
         settings = self.settings
         options = {name: getattr(settings, name) for name in CASE}
@@ -276,7 +280,7 @@ class Explainer:
         self,
         image: ImageSource,
         *,
-        target: int | str | None = None,
+        target: Wanted = None,
         question: str | None = None,
         progress: Report = None,
     ) -> EvidenceMask | Ordering:
@@ -287,9 +291,10 @@ class Explainer:
         self,
         images: Iterable[ImageSource],
         *,
-        targets: Iterable[int | str | None] | None = None,
+        targets: Iterable[Wanted] | None = None,
         questions: Iterable[str | None] | None = None,
         in_flight: int = 16,
+        on_error: OnError | None = None,
         progress: Report = None,
     ) -> Iterator[tuple[int, EvidenceMask | Ordering]]:
         """Explain many images, several at a time in common batches; see `whymask.explain_many`.
@@ -297,12 +302,26 @@ class Explainer:
         The model's fingerprint is read once, at the beginning.
         """
         recipe, settings = self.recipe, self.settings  # a model that cannot be loaded is an error now
+        if isinstance(images, Sized):
+            for name, values in (("targets", targets), ("questions", questions)):
+                _check_surplus(name, values, len(images))
+
+        numbers: list[int] = []  # of the images that have a case
 
         def cases() -> Iterator[Case]:
             answers = zip(_one_each(targets, "targets"), _one_each(questions, "questions"), strict=False)
-            for image in images:
+            number = -1
+            for number, image in enumerate(images):
                 target, question = next(answers)
-                yield self.case(image, target=target, question=question)
+                try:
+                    case = self.case(image, target=target, question=question)
+                except ImageError as error:
+                    (on_error or _warn)(number, error)
+                    continue
+                numbers.append(number)
+                yield case
+            for name, values in (("targets", targets), ("questions", questions)):
+                _check_surplus(name, values, number + 1)
 
         def results() -> Iterator[tuple[int, EvidenceMask | Ordering]]:
             from tqdm import tqdm
@@ -322,7 +341,7 @@ class Explainer:
                 case: Case = found.about
                 spent = {"budget": settings.budget, "seconds": seconds, **memory.spent()}
                 result = case.result(found, case.provenance(recipe, settings.seed, fingerprint) | spent)
-                yield number, self._with_null(case, result, settings.seed)
+                yield numbers[number], self._with_null(case, result, settings.seed)
 
         return results()
 
@@ -376,3 +395,13 @@ def _one_each(values: Iterable[Any] | None, name: str) -> Iterator[Any]:
     else:
         yield from values
         raise WhymaskError(f"there are fewer {name} than images.")
+
+
+def _check_surplus(name: str, values: Iterable[Any] | None, images: int) -> None:
+    """Raise an error where there are more values than images; endless ones, such as `repeat("dog")`, are fine."""
+    if isinstance(values, Sized) and len(values) > images:
+        raise WhymaskError(f"there are more {name} ({len(values)}) than images ({images}).")
+
+
+def _warn(number: int, error: ImageError) -> None:
+    warnings.warn(f"image {number} is left out: {error}", stacklevel=2)
