@@ -3,7 +3,7 @@
 Every tool explains the same answers of the same model, on the same canvas with black where it masks; each ranks pixels
 or regions in its own way. The area is that of the smallest prefix of its ranking, in steps of 1 % of the pixels (or of
 one region), that keeps 90 % of the whole image's score on black. That mask is then scored on other fills. Calls are
-those of the tool alone; reading its map adds up to 100, the same for all maps. The photos are those of smallest.py.
+those of the tool alone; reading its map adds up to 100, the same for all maps. The photos are those of fills.py.
 The numbers of every photo and tool are appended to a file as they are found, so that a run can be resumed.
 
 Install: pip install 'whymask[peers]'; ReX, which asks for one version of numpy, and what it needs:
@@ -25,8 +25,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from fills import right_answers
 from PIL import Image
-from smallest import right_answers
 
 import whymask
 from whymask.explainer.case import Case, prefixes
@@ -140,7 +140,7 @@ def rex(case: Case, calls: Calls, iterations: int = 20, extract: float | None = 
 def ours(case: Case, calls: Calls, **settings: Any) -> Masks:
     """The mask of a search, or the prefixes of an ordering."""
     explainer = whymask.Explainer(case.model, **settings)
-    searched = case.again(fill=explainer.settings.fill)
+    searched = case.again(fill=explainer.settings.shown)
     (found,) = explainer.search(searched)
     calls.count += found.ledger.mec
     if isinstance(found, Ordering):
@@ -155,9 +155,9 @@ TOOLS: dict[str, Tool] = {
     "ReX, 10 iterations": partial(rex, iterations=10),
     "ReX": partial(rex, extract=SHARE),
     "captum LayerGradCam": grad_cam,
-    "whymask k=auto": partial(ours, k="auto"),
-    "whymask k=auto, several fills": partial(ours, k="auto", fill="several"),
-    "whymask discs+swap+lean, prefix": partial(ours, method="discs+swap+lean"),
+    "whymask": partial(ours, fill="several"),
+    "whymask on black": partial(ours, fill="black"),
+    "whymask discs+swap+lean, prefix": partial(ours, method="discs+swap+lean", fill="black"),
 }
 
 
@@ -218,12 +218,15 @@ if __name__ == "__main__":
     parser.add_argument("--model", default="efficientnet-lite0")
     parser.add_argument("--out", type=Path, required=True, help="a JSON line for every photo and tool")
     options = parser.parse_args()
+    options.part = (0, 1)  # all of them
     records = read(options.out)
     done, missing = {(record["photo"], record["tool"]) for record in records}, set()
-    cases = []
+    photos: list[tuple[int, Path]] = []
     if options.folder:
-        cases = right_answers(whymask.load(options.model), options.folder, options.half, options.count, "slico:64")
-    for photo, case in cases:
+        model = whymask.load(options.model)
+        photos = right_answers(model, options)
+    for target, file in photos:
+        photo, case = file.stem, Case.of(file, model, target=target)
         for name in options.tools:
             if (photo, name) in done or name in missing:
                 continue

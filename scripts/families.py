@@ -4,13 +4,19 @@ python scripts/families.py try LABEL [TYPE ...]    writes results/families/LABEL
 python scripts/families.py page                    writes docs/families.md from those files
 
 A family works when the scores of eight masked images equal those of its own processor and forward (or generation, where
-its forward is not what it generates with) within 1e-5 in fp32, in one batch and one by one.
+its forward is not what it generates with) within 1e-5 in fp32, in one batch and one by one. Options of `try`:
+--device cuda, --half (scores in bf16 too), --processes N, --folder FOLDER for the records.
 """
 
+import argparse
 import json
+import multiprocessing
 import re
 import sys
 import warnings
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -34,9 +40,13 @@ from models.families import ABSENT, FAMILIES, inputs, load_processor, prepared  
 RECORDS, PAGE = ROOT / "results" / "families", ROOT / "docs" / "families.md"
 QUESTION = "Is there a dog on the sofa ?"
 TOLERANCE = 1e-5
+# Of a score, for a score in bf16. A forward of these checkpoints (two layers of each kind) rounds about 60 times one
+# after the other, each time by at most 2**-8 of the value (0.4 * 2**-8 in the mean square), so logits about 1 move by
+# sqrt(60) * 0.4 * 2**-8, and the log of a score by sqrt(2) of that: 4.4 * 2**-8, of which this is 3.6 times.
+HALF = 16 * 2**-8
 
 
-def attempt(model_type: str) -> dict[str, Any]:
+def attempt(model_type: str, device: str = "cpu", half: bool = False) -> dict[str, Any]:
     """How a family is run, or why it is not."""
     family = FAMILIES[model_type]
     question = QUESTION if family.chat else (family.prompt or "{question}").format(question=QUESTION)
@@ -46,7 +56,8 @@ def attempt(model_type: str) -> dict[str, Any]:
         with TemporaryDirectory() as folder:
             family.save(Path(folder))
             decoder = decodes(transformers.AutoConfig.from_pretrained(folder))
-            model = (encoder_decoder if decoder else image_text).load(folder)
+            load = partial((encoder_decoder if decoder else image_text).load, folder, device=device)
+            model = load(dtype="fp32")
             if decoder:  # the question goes where the family reads it, if it does
                 question = None if family.prompt is None else QUESTION
             case = Case.of(photo, model, target="Yes", question=question, regions="grid:4x4", fill="mean")
@@ -55,19 +66,33 @@ def attempt(model_type: str) -> dict[str, Any]:
             alone = [model.respond(case.inputs(rows[i : i + 1]), [case.bound]).score[0] for i in range(8)]
             difference = float(np.abs(together - own(Path(folder), model, case, rows)).max())
             batches = float(np.abs(together - alone).max())
+            rounded = {"bf16": in_half(load, photo, question, rows, together)} if half else {}
     except Exception as error:  # of any kind: it is the reason
         return {"works": False, "reason": brief(str(error))}
     how = {"composition": case.bound.settings["composition"], **model.settings}
     found = {name: how[name] for name in ("composition", "answers", "batches")}
-    found |= {"difference": difference, "between_batches": batches, "spread": float(np.ptp(together))}
+    found |= {"difference": difference, "between_batches": batches, "spread": float(np.ptp(together)), **rounded}
     if max(difference, batches) > TOLERANCE:
         return {"works": False, "reason": f"scores differ by {max(difference, batches):.0e}", **found}
     return {"works": True, **found}
 
 
+def in_half(load: Any, photo: Any, question: str | None, rows: Any, scores: Any) -> float | str:
+    """By how much scores in bf16 differ from those in fp32, as a share of the largest; or why there are none."""
+    try:
+        model = load(dtype="bf16")
+        case = Case.of(photo, model, target="Yes", question=question, regions="grid:4x4", fill="mean")
+        rounded = model.respond(case.inputs(rows), [case.bound] * len(rows)).score
+    except Exception as error:  # of any kind: it is the reason
+        return brief(str(error))
+    return float(np.abs(rounded - scores).max() / scores.max())
+
+
 def own(folder: Path, model: image_text.ImageText, case: Case, rows: Any) -> Any:
     """The scores by the family's own code, one image at a time."""
-    module = transformers.AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32).eval()
+    module = (
+        transformers.AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32).eval().to(model.device)
+    )
     processor, scores = load_processor(folder), []
     (forms,) = case.bound.answer.wanted
     for row in rows:
@@ -75,7 +100,7 @@ def own(folder: Path, model: image_text.ImageText, case: Case, rows: Any) -> Any
         with torch.inference_mode():
             if decodes(module.config) or model.settings["answers"] == "step by step":
                 given = inputs(processor, Image.fromarray(image), QUESTION, FAMILIES[module.config.model_type])
-                given = {name: part for name, part in given.items() if name != "labels"}
+                given = {name: part.to(module.device) for name, part in given.items() if name != "labels"}
                 made = module.generate(
                     **given, max_new_tokens=1, do_sample=False, num_beams=1, output_logits=True,
                     return_dict_in_generate=True,
@@ -83,7 +108,7 @@ def own(folder: Path, model: image_text.ImageText, case: Case, rows: Any) -> Any
                 logits = made.logits[0][0]
             else:
                 given = prepared(module, processor, Image.fromarray(image), QUESTION)
-                logits = module(**given).logits[0, -1]
+                logits = module(**{name: part.to(module.device) for name, part in given.items()}).logits[0, -1]
         scores.append(float(logits.float().softmax(dim=-1)[list(forms)].sum()))
     return np.array(scores)
 
@@ -153,25 +178,51 @@ def cell(found: dict[str, Any] | None) -> str:
     return "; ".join(parts)
 
 
-def main() -> None:
-    """The command."""
+def prepare() -> None:
+    """What every process needs: products in all bits of fp32, no warnings."""
     warnings.simplefilter("ignore")
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    if sys.argv[1:2] == ["page"]:
+    torch.backends.cudnn.allow_tf32 = False
+
+
+def attempts(names: list[str], processes: int, **options: Any) -> Iterable[tuple[str, dict[str, Any]]]:
+    """Every family's record, as they come."""
+    if processes == 1:
+        yield from ((name, attempt(name, **options)) for name in names)
+        return
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), initializer=prepare) as pool:
+        made = {pool.submit(attempt, name, **options): name for name in names}
+        for future in as_completed(made):
+            yield made[future], future.result()
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("what", choices=["try", "page"])
+    parser.add_argument("label", nargs="?")
+    parser.add_argument("types", nargs="*")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--half", action="store_true")
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--folder", type=Path, default=RECORDS)
+    options = parser.parse_args()
+    prepare()
+    if options.what == "page":
         PAGE.write_text(page())
         return
-    _, _, label, *chosen = sys.argv
     known = modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
-    file, found = RECORDS / f"{label.replace(' ', '-')}.json", {}
-    if chosen and file.exists():
+    file, found = options.folder / f"{options.label.replace(' ', '-')}.json", {}
+    if options.types and file.exists():
         found = json.loads(file.read_text())["families"]
-    for name in chosen or [name for name in sorted(FAMILIES) if name in known]:
-        found[name] = attempt(name)
-        print(name, cell(found[name]), flush=True)
-    RECORDS.mkdir(parents=True, exist_ok=True)
-    content = {"label": label, "environment": environment(), "families": dict(sorted(found.items()))}
-    file.write_text(json.dumps(content, indent=1) + "\n")
+    names = options.types or [name for name in sorted(FAMILIES) if name in known]
+    options.folder.mkdir(parents=True, exist_ok=True)
+    for name, record in attempts(names, options.processes, device=options.device, half=options.half):
+        found[name] = record
+        print(name, cell(record), record.get("bf16", ""), flush=True)
+        content = {"label": options.label, "environment": environment(), "families": dict(sorted(found.items()))}
+        file.write_text(json.dumps(content, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -207,8 +207,8 @@ def test_a_budget_stops_early_and_says_so():
 
 
 def test_k_is_the_models_unless_given():
-    assert len(explain(k=None, regions="grid:4x4").regions) == quadrants().default_k
-    assert len(explain(k=None, params={"k": 2}).regions) == 2
+    assert len(explain(k=None, method="discs+swap", regions="grid:4x4").regions) == quadrants().default_k
+    assert len(explain(k=None, method="discs+swap", params={"k": 2}).regions) == 2
     with pytest.raises(WhymaskError, match="has no mask size"):
         explain(method="greedy")
     with pytest.raises(WhymaskError, match="a mask of 17 regions is more than the 16 there are"):
@@ -216,7 +216,23 @@ def test_k_is_the_models_unless_given():
     with pytest.raises(
         WhymaskError, match="a mask of 8 regions is more than the 4 there are: pass a k between 1 and 4"
     ):
-        explain(k=None, regions="grid:2x2")
+        explain(k=None, method="discs+swap", regions="grid:2x2")
+
+
+def test_by_default_as_few_regions_as_are_enough_on_several_fills():
+    found = explain(k=None)
+    assert (found.provenance["method"], found.provenance["fill"]) == ("smallest", "black,blur,mean")
+    assert found.regions == explain(k="auto", fill="several").regions
+    assert found.sufficient
+    given = explain(k=1)
+    assert (given.provenance["method"], given.provenance["fill"]) == ("discs+swap", "black,blur,mean")
+    assert explain(k=1, fill="blur").provenance["fill"] == "blur"
+    assert explain(k=1, alternatives=1).provenance["method"] == "discs+swap+others"
+    assert explain(k=1, alternatives=1).provenance["fill"] == "black,blur,mean"
+    for method in ("trace", "greedy", "discs+swap+lean"):  # the paper's fill
+        assert (
+            explain(k=None, method=method, params={} if method == "greedy" else {"k": 1}).provenance["fill"] == "black"
+        )
 
 
 @pytest.mark.parametrize("k", ["auto", "AUTO", "Auto"])

@@ -32,7 +32,11 @@ pytestmark = pytest.mark.skipif(
 def photo(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copy(f"{data_dir}/rocket.jpg", "photo.jpg")
+    (tmp_path / "photos").mkdir()
+    shutil.copy(f"{data_dir}/coffee.png", tmp_path / "photos")
+    (tmp_path / "whymask-out").mkdir()
     whymask.explain("photo.jpg", quadrants(), k=4).save("photo.npz")
+    shutil.copy("photo.npz", "whymask-out")
 
 
 def test_make_commands():

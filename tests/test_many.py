@@ -2,6 +2,7 @@
 
 import gc
 import time
+from itertools import repeat
 
 import numpy as np
 import pytest
@@ -78,6 +79,34 @@ def test_targets_one_per_image():
         list(whymask.explain_many([lit(0)] * 3, quadrants(), targets=[1], regions="grid:4x4", k=2))
 
 
+def test_surplus_targets_are_an_error_at_once():
+    with pytest.raises(WhymaskError, match=r"more targets \(3\) than images \(2\)"):
+        whymask.explain_many([lit(0)] * 2, quadrants(), targets=[0, 1, 2])
+    with pytest.raises(WhymaskError, match=r"more targets \(3\) than images \(2\)"):  # a generator has no length
+        list(whymask.explain_many((lit(0) for _ in range(2)), quadrants(), targets=[0, 1, 2], regions="grid:4x4"))
+    endless = whymask.explain_many([lit(0)] * 2, quadrants(), targets=repeat("sw"), regions="grid:4x4", k=2)
+    assert [found.target.index for _, found in endless] == [2, 2]
+
+
+@pytest.mark.parametrize("in_flight", [1, 16])
+def test_one_unreadable_image_costs_only_itself(in_flight, tmp_path):
+    (tmp_path / "text.png").write_text("just text")
+    images = [lit(0), tmp_path / "missing.png", lit(1), tmp_path / "text.png", lit(2)]
+    options = {"regions": "grid:4x4", "k": 2, "in_flight": in_flight, "targets": [None, 1, "sw", 1, None]}
+    with pytest.warns(UserWarning, match="left out") as warned:
+        found = dict(whymask.explain_many(images, quadrants(), **options))
+    assert {number: result.target.index for number, result in found.items()} == {0: 0, 2: 2, 4: 2}
+    assert [str(one.message).split(":")[0] for one in warned] == ["image 1 is left out", "image 3 is left out"]
+    failed = {}
+    assert dict(whymask.explain_many(images, quadrants(), **options, on_error=failed.__setitem__)).keys() == {0, 2, 4}
+    assert {number: str(error).split()[0] for number, error in failed.items()} == {1: "there", 3: str(images[3])}
+
+
+def test_a_mistake_about_all_images_is_an_error():
+    with pytest.raises(WhymaskError, match="did you mean"):
+        list(whymask.explain_many([lit(0)] * 3, quadrants(), targets=["top lefft"] * 3, regions="grid:4x4"))
+
+
 def test_bad_options_are_refused_at_once():
     with pytest.raises(WhymaskError, match="did you mean 'trace'"):
         whymask.explain_many([lit(0)], quadrants(), method="trase")
@@ -136,7 +165,7 @@ def test_memory_does_not_grow():
 
 
 def test_alternatives_and_the_budget_are_told():
-    options = {"regions": "grid:4x4", "k": 2, "alternatives": 1, "budget": 90}
+    options = {"regions": "grid:4x4", "k": 2, "alternatives": 1, "budget": 90, "fill": "black"}
     ((_, many),) = whymask.explain_many([lit(0)], quadrants(), **options)
     alone = whymask.explain(lit(0), quadrants(), **options)
     assert many.provenance["budget"] == 90

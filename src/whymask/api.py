@@ -9,12 +9,12 @@ from whymask.data.sources import SOURCES
 from whymask.errors import WhymaskError
 from whymask.explainer.checking import SEEDS
 from whymask.explainer.checking import check as check_model
-from whymask.explainer.explainer import MODEL, Explainer, Report, SettingsDict, accepts_settings
+from whymask.explainer.explainer import MODEL, Explainer, OnError, Report, SettingsDict, accepts_settings
 from whymask.images.imaging import ImageSource
 from whymask.images.masking import Fills
 from whymask.methods import STAGES
 from whymask.metrics.curves import Curves
-from whymask.models.base import Model
+from whymask.models.base import Model, Wanted
 from whymask.models.registry import FAMILIES, Family
 from whymask.results.check import Check
 from whymask.results.mask import EvidenceMask
@@ -31,7 +31,7 @@ def explain(
     image: ImageSource,
     model: Model | str = MODEL,
     *,
-    target: int | str | None = None,
+    target: Wanted = None,
     question: str | None = None,
     progress: Report = None,
     **settings: Unpack[SettingsDict],
@@ -41,8 +41,9 @@ def explain(
     Args:
         image: a path, bytes, a PIL image or an array; for multimodal models also a list of them.
         model: a model, or the id of one (see `whymask models`).
-        target: class index or name, or an answer: a word ("Yes"), a text, or a text with one [[marked]] word; by
-            default what the model predicts, or the first token of its own answer.
+        target: class index or name, or an answer: a word ("Yes"), a text, or a text with one [[marked]] word; of a
+            detector or segmenter also a point (x, y) on the photo, in pixels; by default what the model predicts, or
+            the first token of its own answer.
         question: for models that answer questions.
         progress: True for a bar on stderr, or a function that is called with a Progress after every batch.
     """
@@ -54,27 +55,33 @@ def explain_many(
     images: Iterable[ImageSource],
     model: Model | str = MODEL,
     *,
-    targets: Iterable[int | str | None] | None = None,
+    targets: Iterable[Wanted] | None = None,
     questions: Iterable[str | None] | None = None,
     in_flight: int = 16,
+    on_error: OnError | None = None,
     progress: Report = None,
     **settings: Unpack[SettingsDict],
 ) -> Iterator[tuple[int, EvidenceMask | Ordering]]:
     """Explain many images, several at a time, their masked versions merged into common batches.
 
     Yields (number of the image, result) as searches end, so not always in order; each result equals that of `explain`.
+    An image that cannot be read is left out with a warning, and the others are explained. Mistakes that concern all
+    images, such as an unknown class, are errors.
 
     Args:
         images: drawn as needed, so a generator over a large folder is fine.
         model: a model or the id of one.
-        targets: one per image; by default what the model predicts.
+        targets: one per image, neither fewer nor more; by default what the model predicts.
         questions: one per image, for models that answer questions.
         in_flight: images searched at the same time.
+        on_error: called in place of the warning with the number of an image that cannot be read, and the error.
         progress: True for a bar over the images on stderr, or a function that is called with the Progress of every
             search.
     """
     explainer = Explainer(model, **settings)
-    return explainer.many(images, targets=targets, questions=questions, in_flight=in_flight, progress=progress)
+    return explainer.many(
+        images, targets=targets, questions=questions, in_flight=in_flight, on_error=on_error, progress=progress
+    )
 
 
 @accepts_settings(method=REPAIR_METHOD)

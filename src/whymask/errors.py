@@ -10,6 +10,10 @@ class WhymaskError(ValueError):
     """Something the caller can mend."""
 
 
+class ImageError(WhymaskError):
+    """Something that is wrong with one image, such as a damaged file: others can still be explained."""
+
+
 def unknown(kind: str, name: str, known: Iterable[str]) -> WhymaskError:
     """An error for a name that does not exist, with the closest one that does."""
     names = {option.lower(): option for option in sorted(known)}

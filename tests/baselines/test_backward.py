@@ -1,4 +1,5 @@
 import weakref
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -117,6 +118,20 @@ def test_half_precision(name):
     quick = {"steps": 2, "iterations": 1, "ig_steps": 2, "masks": 10, "k": 2}
     params = {key: value for key, value in quick.items() if key in METHODS[name].parameters}
     assert whymask.explain(lit(1, size=16), model, method=name, regions="grid:2x2", params=params).n == 4
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "bf16"])
+@pytest.mark.parametrize("name", ["ig2", "igos++", "grad-cam"])
+def test_gradients_of_half_precision_are_those_of_the_rounded_weights(name, dtype):
+    """Steps of IG2 and gradients of a confident answer are too small for half precision."""
+    torch.manual_seed(0)
+    half = whymask.wrap(Deep(2), size=16, dtype=dtype)
+    full = whymask.wrap(deepcopy(half.module).float(), size=16)
+    noise = np.random.default_rng(0).integers(0, 256, (16, 16, 3), dtype=np.uint8)
+    quick = {"iterations": 2, "ig_steps": 2}
+    params = {key: value for key, value in quick.items() if key in METHODS[name].parameters}
+    first, second = (every_pixel(noise, model).search(Recipe(name, params))[0].order for model in (half, full))
+    np.testing.assert_array_equal(first, second)
 
 
 def test_out_of_memory_is_a_sentence():

@@ -271,6 +271,24 @@ def test_tabs_of_one_method_are_named_after_their_files(tmp_path):
     assert f'"name": "{twin}"' in (tmp_path / "page.html").read_text()
 
 
+def test_a_folder_of_results_is_a_report(tmp_path):
+    folder = tmp_path / "results"
+    files = [saved(folder / f"photo-{number}.npz", "trace", number)[0] for number in range(3)]
+    (folder / "index.html").write_text("something else")
+    answer = whymask_command("report", str(folder), files[0], "-o", str(tmp_path / "page.html"))
+    assert (answer.returncode, answer.stderr) == (0, "")
+    page = (tmp_path / "page.html").read_text()
+    assert [page.count(f'"name": "photo-{number}"') for number in range(3)] == [1, 1, 1]
+
+
+def test_quiet_is_quiet(tmp_path):
+    """A checkpoint of transformers is loaded with bars of its own otherwise."""
+    pytest.importorskip("transformers", reason="transformers is not installed: whymask[hf]")
+    arguments = ["explain", "scene:12", "--model", "tiny-qwen", "--question", "Is there a ball?", "--budget", "2"]
+    answer = whymask_command(*arguments, "--quiet", "--out", str(tmp_path))
+    assert (answer.returncode, answer.stderr) == (0, "")
+
+
 @lite
 def test_an_ordering_without_a_replay_is_replayed_for_its_report(tmp_path):
     model = whymask.load("efficientnet-lite0")
@@ -290,8 +308,9 @@ def test_an_ordering_without_a_replay_is_replayed_for_its_report(tmp_path):
     [
         (["report", "missing.npz"], "there is no file missing.npz"),
         (["report", "text.npz"], "text.npz is not a saved explanation"),
-        (["report", "text.npz", "."], "about saved results or about folders of runs"),
-        (["report", "."], "holds no records"),
+        (["report", "text.npz", "run"], "about saved results or about folders of runs"),
+        (["report", "run"], "holds no records"),
+        (["report", "."], "text.npz is not a saved explanation"),
         (["serve", "--port", "70000"], "a port is a number from 0 to 65535, not 70000."),
         (["serve", "--host", "192.0.2.1", "--port", "0"], "cannot listen on 192.0.2.1"),
         (["serve", "--port", "0", "--out", "text.npz/x"], "cannot write"),
@@ -302,6 +321,7 @@ def test_an_ordering_without_a_replay_is_replayed_for_its_report(tmp_path):
 def test_mistakes_of_views(tmp_path, monkeypatch, arguments, words):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "text.npz").write_text("just text")
+    (tmp_path / "run").mkdir()
     named = arguments[0] != "serve" or "--model" in arguments
     answer = whymask_command(*arguments, *([] if named else ["--model", MODEL]))
     assert answer.returncode == 2
@@ -336,7 +356,8 @@ def test_every_setting_is_an_option(command):
     names = {"params": "param"}
     for setting in fields(whymask.Settings):
         assert options[names.get(setting.name, setting.name)].default == function[setting.name].default
-    own = {"image", "model", "want" if command.__name__ == "repair" else "target", "question"}
+    own = {"image", "want"} if command.__name__ == "repair" else {"images", "target", "jobs"}
+    own |= {"model", "question"}
     assert own <= options.keys()
 
 

@@ -17,7 +17,7 @@ SIDE, CELL = 48, 8
 RNG = np.random.default_rng(0)
 PICTURES = [RNG.integers(20, 236, (SIDE, SIDE, 3)).astype(np.uint8) for _ in range(3)]
 LABELS = ["cup", "pen", "hat", "key", "map", "cap"]
-SETTINGS = {"regions": "grid:6x6", "k": 4}
+SETTINGS = {"regions": "grid:6x6", "k": 4, "fill": "black"}
 
 
 def honest(images):
@@ -33,7 +33,7 @@ def blind(images):
 
 
 def check(function, **settings):
-    return whymask.check(whymask.wrap(function, labels=LABELS), PICTURES, **SETTINGS, **settings)
+    return whymask.check(whymask.wrap(function, labels=LABELS), PICTURES, **SETTINGS | settings)
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def test_a_blind_model_does_not_pass():
 
 def test_seeds_are_compared_pair_by_pair():
     model = whymask.wrap(network(), size=32, labels=list("abcde"))
-    settings = {"regions": "grid:6x6", "k": 4, "params": {"tries": 8}}
+    settings = {"regions": "grid:6x6", "k": 4, "fill": "black", "params": {"tries": 8}}
     found = whymask.check(model, PICTURES[:1], **settings)
     masks = [whymask.explain(PICTURES[0], model, seed=seed, **settings).regions for seed in range(3)]
     expected = np.mean([overlap(one, other) for one, other in permutations(masks, 2)])
@@ -76,7 +76,7 @@ def test_seeds_are_compared_pair_by_pair():
 def test_shuffled_weights_of_a_torch_module():
     model = whymask.wrap(network(), size=32, labels=list("abcde"))
     before = model.fingerprint
-    found = whymask.check(model, PICTURES[:2], regions="grid:4x4", k=3, params={"tries": 8}, seeds=2)
+    found = whymask.check(model, PICTURES[:2], regions="grid:4x4", k=3, fill="black", params={"tries": 8}, seeds=2)
     assert model.fingerprint == before
     assert [(one.layers, one.of) for one in found.shuffled] == [(1, 4), (3, 4), (4, 4)]
     for one in found.shuffled:
@@ -135,6 +135,14 @@ def test_models_that_answer_questions_are_not_compared_with_classes():
     assert found.photos[0].null == {}
     assert found.photos[0].name == "scene:3"
     assert found.shuffled == ()
+
+
+def test_a_search_on_several_fills_is_compared_with_one_on_noise():
+    found = check(honest, fill="several", seeds=2)
+    for one in found.photos:
+        assert [*one.searched] == ["noise"]
+        assert "noise" in one.fills
+    assert found.settings["fill"] == "black,blur,mean"
 
 
 def test_other_answers_can_be_given():

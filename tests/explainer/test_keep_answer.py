@@ -111,7 +111,7 @@ def test_on_several_fills_the_answer_is_kept_on_all():
         return np.stack([cup, 1 - cup, 0 * cup, 0 * cup], axis=1) * 0.6 + 0.1
 
     model = whymask.wrap(respond, labels=LABELS)
-    first = whymask.explain(picture, model, keep="answer", **GRID)
+    first = whymask.explain(picture, model, keep="answer", fill="black", **GRID)
     assert first.controls.kept.alone
     assert first.verdict.code == "one_fill"
     several = whymask.explain(picture, model, keep="answer", fill="several", **GRID)
@@ -176,7 +176,7 @@ def test_a_word_of_a_multimodal_model_may_have_several_forms():
     ("settings", "message"),
     [
         ({"keep": "answers"}, "keep is a share of the score, such as 0.9, or 'answer'"),
-        ({"keep": 0.8}, "keep is for k='auto'"),
+        ({"keep": 0.8, "k": 4}, "keep is for k='auto'"),
         ({"keep": 1.5, "k": "auto"}, "share must lie in"),
         ({"keep": "answer", "method": "trace+greedy"}, "keep='answer' is for searches for a mask"),
         ({"keep": "answer", "method": "grad-cam"}, "keep='answer' is for searches for a mask"),

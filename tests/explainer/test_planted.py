@@ -75,7 +75,7 @@ def verdicts(fault, **settings):
     ],
 )
 def test_the_verdict_names_the_fault(fault, code):
-    found = verdicts(fault)
+    found = verdicts(fault, fill="black")
     assert found[code] >= 19, found
 
 

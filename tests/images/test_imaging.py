@@ -1,12 +1,14 @@
 import io
 import struct
+import sys
 import zlib
 
 import numpy as np
 import pytest
-from PIL import Image, ImageFile, ImageOps, PngImagePlugin, TiffImagePlugin
+from PIL import Image, ImageFile, ImageOps, PngImagePlugin, TiffImagePlugin, features
 
 from whymask import WhymaskError
+from whymask.errors import ImageError
 from whymask.images.imaging import CentreCrop, load_image, see_labels
 
 from hostile.images import bombs, segment
@@ -72,6 +74,36 @@ def test_float_and_32_bit_images_are_read_or_refused():
 @pytest.mark.parametrize("kind", ["WEBP", "BMP", "TIFF", "GIF", "PNG", "JPEG"])
 def test_formats(kind):
     assert load_image(encoded(Image.fromarray(GRADIENT), kind)).size == (64, 48)
+
+
+@pytest.mark.skipif(not features.check("avif"), reason="this Pillow does not decode AVIF")
+def test_avif():
+    whole = load_image(encoded(Image.fromarray(GRADIENT), "AVIF", quality=100))
+    assert np.abs(np.asarray(whole).astype(int) - GRADIENT).max() <= 4
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    assert load_image(encoded(Image.fromarray(GRADIENT), "AVIF", exif=exif)).size == (48, 64)
+
+
+def test_heic():
+    pillow_heif = pytest.importorskip("pillow_heif")
+    out = io.BytesIO()
+    pillow_heif.from_pillow(Image.fromarray(GRADIENT)).save(out, quality=100)
+    assert np.abs(np.asarray(load_image(out.getvalue())).astype(int) - GRADIENT).max() <= 6
+
+
+def test_what_is_missing_for_a_format_is_named(monkeypatch):
+    heic = b"\0\0\0\x18ftypheic" + bytes(100)
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)  # cannot be imported
+    monkeypatch.delitem(Image.OPEN, "HEIF", raising=False)
+    with pytest.raises(ImageError, match="can be read without pillow-heif"):
+        load_image(heic)
+
+
+@pytest.mark.parametrize("address", ["https://x.y/z.jpg", "HTTP://x.y/z.jpg", "data:image/png;base64,AAAA"])
+def test_an_address_is_no_file(address):
+    with pytest.raises(ImageError, match="is an address, not a file: download the image"):
+        load_image(address)
 
 
 def test_exif_rotation_is_applied():

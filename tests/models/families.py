@@ -82,6 +82,7 @@ class Family:
         backends = IMAGE_PROCESSOR_MAPPING_NAMES.get(self.model_type) or {}
         image = {"image_processor_type": backends.get("torchvision") or backends.get("pil"), **self.image}
         video = VIDEO_PROCESSOR_MAPPING_NAMES.get(self.model_type) or {}
+        video = {"torchvision": video} if isinstance(video, str) else video  # as transformers had it before 5.19
         files = {"processor_config.json": own, "preprocessor_config.json": {**own, **image}}
         if video or self.video:
             files["video_preprocessor_config.json"] = {"video_processor_type": video.get("torchvision"), **self.video}

@@ -112,8 +112,12 @@ def test_a_score_is_defined_once(dtype):
     forward = case.model.respond(case.inputs(rows), [case.bound] * 5).score
     image = case.differentiable()
     logits = image.logit(case.inputs(rows))
-    np.testing.assert_allclose(forward, logits.sigmoid().numpy(), atol=1e-6)
-    np.testing.assert_allclose(forward, image.score(case.inputs(rows)).numpy(), atol=1e-6)
+    # Gradients of half precision are taken in single: the forward rounds the pixel, its mean over channels, the mean
+    # over the image and the product, by half a unit each, and the sigmoid's slope is a quarter at most.
+    half = case.model.dtype.itemsize < 4
+    atol = 4 * torch.finfo(case.model.dtype).eps / 2 * float(logits.abs().max()) / 4 if half else 1e-6
+    np.testing.assert_allclose(forward, logits.sigmoid().numpy(), atol=atol)
+    np.testing.assert_allclose(forward, image.score(case.inputs(rows)).numpy(), atol=atol)
 
 
 @pytest.mark.parametrize("dtype", ["fp32", "fp16", "bf16"])

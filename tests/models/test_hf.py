@@ -8,6 +8,7 @@ from skimage.data import data_dir
 import whymask
 from whymask import WhymaskError
 from whymask.images.imaging import load_image
+from whymask.models import hf
 
 from models.checkpoints import edited, without
 
@@ -207,3 +208,33 @@ def test_a_folder_without_a_model_is_one_clear_sentence(tmp_path):
         with pytest.raises(WhymaskError, match="cannot load") as error:
             whymask.load(name)
         assert "\n" not in str(error.value)
+
+
+class Hub:
+    """Stands in for a class of transformers: nothing has been downloaded before."""
+
+    @staticmethod
+    def from_pretrained(checkpoint, **options):
+        assert options["local_files_only"], "it would try for half a minute"
+        raise OSError("nothing there")
+
+
+def test_a_hub_that_cannot_be_reached_is_not_tried_again(monkeypatch):
+    asked = []
+
+    def connect(address, timeout):
+        asked.append(address)
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(hf, "getproxies", dict)
+    monkeypatch.setattr(hf, "create_connection", connect)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://hub.invalid:8080")
+    hf.unreachable_hub.cache_clear()
+    try:
+        for _ in range(2):
+            with pytest.raises(WhymaskError, match=r"'some/model'.*http://hub\.invalid:8080 cannot"):
+                hf.from_checkpoint(Hub, "some/model")
+    finally:
+        hf.unreachable_hub.cache_clear()
+    assert asked == [("hub.invalid", 8080)]

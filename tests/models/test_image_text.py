@@ -110,6 +110,39 @@ def test_composed_inputs_are_bit_identical_to_masking_the_pixels(checkpoint, row
             assert torch.equal(part, expected[name])
 
 
+@pytest.mark.parametrize("model_type", ["internvl", "llava_next", "idefics3"])
+def test_the_text_is_processed_once(checkpoint, rows, model_type, monkeypatch):
+    """Where masked images are processed, only the image processor runs."""
+    folder, model = checkpoint(model_type)
+    case = Case.of(PHOTO, model, target="Yes", question=asked(model_type), regions="grid:4x4", fill="mean")
+    processor = load_processor(folder)
+    expected = [prepared(model.module, processor, Image.fromarray(image), QUESTION) for image in masked(case, rows)]
+    monkeypatch.setattr(type(model.processing.processor), "__call__", lambda *_, **__: pytest.fail("not needed"))
+    for count in (8, 3, 1):
+        made = model._batch(case.inputs(rows[:count]), [case.bound] * count, [()] * count)
+        for i, own in enumerate(expected[:count]):
+            for name, part in own.items():
+                assert torch.equal(made[name].unflatten(0, (count, -1))[i], part)
+
+
+def test_what_a_processor_changes_after_its_image_processor_is_kept(checkpoint, rows, monkeypatch):
+    _, model = checkpoint("internvl")
+    kind = type(model.processing.processor)
+    own = kind.__call__
+
+    def doubled(*given, **options):
+        made = own(*given, **options)
+        return {**made, "pixel_values": 2 * made["pixel_values"]}
+
+    case = Case.of(PHOTO, model, target="Yes", question=QUESTION, regions="grid:4x4")
+    single = model._batch(case.inputs(rows), [case.bound] * 8, [()] * 8)
+    monkeypatch.setattr(kind, "__call__", doubled)
+    case = Case.of(PHOTO, model, target="Yes", question=QUESTION, regions="grid:4x4")
+    made = model._batch(case.inputs(rows), [case.bound] * 8, [()] * 8)
+    assert torch.equal(made["pixel_values"], 2 * single["pixel_values"])
+    assert torch.equal(made["input_ids"], single["input_ids"])
+
+
 @pytest.mark.parametrize("model_type", ["qwen3_vl", "internvl", "gemma3", "florence2", "git"])
 @pytest.mark.parametrize("target", ["a dog on the sofa", "a [[dog]] on the sofa"])
 def test_texts_and_marked_words(checkpoint, rows, model_type, target):

@@ -119,3 +119,39 @@ def test_a_split_that_the_budget_ends_is_a_mask_of_fine_regions(budget):
     assert found.mask.sum() == 32
     assert found.ledger.mec <= budget
     assert not found.complete
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_smallest_goes_on_with_the_parts_of_coarse_regions(seed):
+    """A conjunction of neighbouring fine regions: the coarse search ends with whole squares, the fine one with it."""
+    centre = np.random.default_rng(seed).integers(SIDE**2)
+    needed = np.argsort(((FINE - FINE[centre]) ** 2).sum(axis=1), kind="stable")[:5]
+    found = nested("smallest", lambda rows: rows[:, needed].all(axis=1).astype(float), seed)
+    assert sorted(np.flatnonzero(found.mask)) == sorted(needed)
+    assert (found.score, found.selection.goal) == (1, 0.9)
+
+
+def test_smallest_on_parts_covers_no_more_than_on_whole_regions():
+    for seed in range(4):
+        respond = blob(seed)
+        whole = run(
+            "smallest", lambda rows, f=respond: f(rows[:, PARENTS]), 64, centroids=grid_centroids(8, 8), seed=seed
+        )
+        found = nested("smallest", respond, seed)
+        assert found.score >= found.selection.goal
+        assert found.mask.sum() < 4 * whole.mask.sum()
+
+
+@pytest.mark.parametrize("budget", [0, 10, 80, 200])
+def test_smallest_on_parts_that_the_budget_ends(budget):
+    found = nested("smallest", blob(2), budget=budget)
+    assert found.ledger.mec <= budget
+    assert not found.complete
+    assert found.mask.any()
+
+
+def test_smallest_on_parts_of_what_is_never_sufficient():
+    """The whole image scores 0, so the coarse search gives up; its mask comes back in parts."""
+    found = nested("smallest", lambda rows: (rows.sum(axis=1) == 8) * 0.0, params={"enough": 0.5})
+    assert found.score == 0
+    assert not (np.bincount(PARENTS[found.mask], minlength=64) % 4).any()

@@ -52,7 +52,7 @@ def some_sets(count=40, k=5, seed=0):
 
 def fitted(rows, scores, around, objective=SUFFICIENCY, centroids=None):
     surrogate = Surrogate(Problem(N, centroids=centroids), objective)
-    surrogate.fit(rows, scores, around)
+    surrogate.fit(rows, np.atleast_2d(scores), around)
     return surrogate
 
 

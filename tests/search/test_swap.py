@@ -39,7 +39,7 @@ def test_the_archive_holds_every_image_once():
     known, values = archive.scored(SUFF_NECC)
     assert dict(zip(pack(known), values, strict=True))[pack(rows)[0]] == pytest.approx(scores[0])
     assert len(known) == 4  # of a set and its complement both sides are known
-    assert archive.scored(SUFFICIENCY)[1].tolist() == archive.responses.tolist()
+    assert archive.scored(SUFFICIENCY)[1].tolist() == archive.responses[0].tolist()
     necessity, values = archive.scored(Objective(0.0))
     assert dict(zip(pack(necessity), values, strict=True))[pack(rows)[1]] == 1 - 0.25
     assert archive.frontier(1) == {1: 0.25}
@@ -65,13 +65,13 @@ def test_the_surrogate_recovers_a_linear_function():
     rng = np.random.default_rng(0)
     rows = np.argsort(rng.random((400, 16)), axis=1) < 5
     surrogate = Surrogate(Problem(16), Objective(0.5))  # not logarithmic
-    surrogate.fit(rows, rows @ weights, rows[0])
+    surrogate.fit(rows, (rows @ weights)[None], rows[0])
     assert np.corrcoef(surrogate.mean, weights)[0, 1] > 0.999
     draws = surrogate.draw(2000, 1.0, rng)
     np.testing.assert_allclose(draws.mean(axis=0), surrogate.mean, atol=0.1)
     # What few sets tell is uncertain, and neighbours are expected to be alike.
     near = Surrogate(Problem(16, centroids=GRID), SUFFICIENCY)
-    near.fit(np.eye(16, dtype=bool)[[0]], np.array([0.5]), np.eye(16, dtype=bool)[0])
+    near.fit(np.eye(16, dtype=bool)[[0]], np.array([[0.5]]), np.eye(16, dtype=bool)[0])
     covariance = np.cov(near.draw(4000, 1.0, rng).T)
     assert covariance[0, 1] > covariance[0, 3] > covariance[0, 15] - 0.05
 

@@ -2,11 +2,13 @@
 
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from whymask.api import REPAIR_METHOD
+from whymask.cli.many import Task, explain_many, is_one
 from whymask.cli.options import ImageFile, Options, Question, with_options
 from whymask.errors import WhymaskError
 from whymask.explainer.explainer import MODEL
@@ -18,15 +20,32 @@ from whymask.results.ordering import Ordering
 
 @with_options()
 def explain(
-    image: ImageFile,
+    images: Annotated[
+        list[str],
+        typer.Argument(
+            help="Image files, folders, patterns such as 'photos/**/*.jpg', scene:N, or - for a list on stdin.",
+            show_default=False,
+        ),
+    ],
     model: Annotated[str, typer.Option(help="A model id, see 'whymask models'.")] = MODEL,
     target: Annotated[str | None, typer.Option(help="Class name or index, or an answer; by default its own.")] = None,
     question: Question = None,
     seeds: Annotated[int, typer.Option(help="Run this many seeds and report which regions recur.")] = 1,
+    jobs: Annotated[int, typer.Option(help="Processes for many images, each with a model of its own.")] = 1,
     *,
     options: Options,
 ) -> None:
-    """Show which few regions of an image are enough for a model's answer."""
+    """Show which few regions of an image are enough for a model's answer.
+
+    Of many images, those that have a result with the same settings are not explained again, one that cannot be read
+    costs only itself (exit code 1 at the end), and an index page shows all of them.
+    """
+    if not is_one(images):
+        if seeds != 1:
+            raise WhymaskError("--seeds compares the searches of one image: pass one.")
+        explain_many(images, Task(options, model, target, question), jobs)
+        return
+    (image,) = images
     explainer, picture = _for_seeds(options, seeds).start(image, model)
     case = explainer.case(picture, target=target, question=question)
     started = time.perf_counter()
@@ -43,7 +62,7 @@ def explain(
         report["recurrence"] = recurrence([first.names(_compared(result, options.size)) for result in results])
         report["seeds"] = [result.as_dict() for result in results]
         lines.append(_stability(report["recurrence"], seeds, sum(r.ledger.mec for r in results), seconds))
-    options.finish(first, f"{image.stem}-{explainer.recipe.name}", lines, report)
+    options.finish(first, f"{Path(image).stem}-{explainer.recipe.name}", lines, report)
 
 
 @with_options(method=REPAIR_METHOD)
@@ -58,15 +77,17 @@ def repair(
     """Show a model only the regions that support the answer it should have given, and ask again."""
     explainer, picture = options.start(image, model)
     found = explainer.repair(picture, want=want, question=question, progress=options.progress)
-    options.finish(found, f"{image.stem}-repair", [str(found)], found.as_dict())
+    options.finish(found, f"{Path(image).stem}-repair", [str(found)], found.as_dict())
 
 
 def _for_seeds(options: Options, seeds: int) -> Options:
     """The options of each of several searches; of orderings k may only say how many regions to compare."""
     if seeds < 1:
         raise WhymaskError(f"--seeds must be at least 1, not {seeds}.")
+    if seeds == 1 or options.method is None:
+        return options
     method = Recipe(options.method).method
-    if seeds == 1 or method.returns == "mask":
+    if method.returns == "mask":
         return options
     if not isinstance(options.size, int):
         raise WhymaskError("--seeds compares the first k regions of orderings: pass --k, or use a mask method.")

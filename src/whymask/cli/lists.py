@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from whymask.methods import METHOD, STAGES, Method, Recipe
+from whymask.methods import METHOD, OF_SIZE, STAGES, Method, Recipe
 from whymask.methods import methods as all_methods
 from whymask.search.stage import KINDS
 
@@ -42,10 +42,15 @@ def methods(
         for parameter, value in Recipe(name).parameters.items():
             print(f"  {parameter:18} {value}")
     else:
-        shown = [method for method in shown if "+" not in method.name.rstrip("+") or method.name == METHOD]
+        shown = [method for method in shown if "+" not in method.name.rstrip("+") or method.name == OF_SIZE]
         print(*(_line(method) for method in shown if not method.baseline), sep="\n")
         print("\nBaselines:", *(_line(method) for method in shown if method.baseline), sep="\n")
-        print('\nWhat can follow a mask, joined by "+":', *_following(), f"The default is {METHOD}.", sep="\n")
+        print(
+            '\nWhat can follow a mask, joined by "+":',
+            *_following(),
+            f"The default is {METHOD}, or, for a given number of regions, {OF_SIZE}.",
+            sep="\n",
+        )
 
 
 def _described(method: Method) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import os
 import sys
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields
@@ -22,7 +23,7 @@ from whymask.models.registry import load
 from whymask.results.base import Explanation
 from whymask.utils.files import writable
 
-ImageFile = Annotated[Path, typer.Argument(help="The image file, or scene:N.", show_default=False)]
+ImageFile = Annotated[str, typer.Argument(help="The image file, or scene:N.", show_default=False)]
 Question = Annotated[str | None, typer.Option(help="For models that answer questions.")]
 
 
@@ -30,19 +31,23 @@ Question = Annotated[str | None, typer.Option(help="For models that answer quest
 class Options:
     """A field for each of `Settings`, then those of the model and of the output."""
 
-    method: Annotated[str, typer.Option(help="A method, see 'whymask methods'.")] = str(Settings.method)
-    k: Annotated[str | None, typer.Option(help="Regions of the mask, by default 8 (10 with a question), or auto.")] = (
-        None
-    )
+    method: Annotated[
+        str | None,
+        typer.Option(help="See 'whymask methods'. By default smallest, or, with --k or --alternatives, discs+swap."),
+    ] = None
+    k: Annotated[str | None, typer.Option(help="Regions of the mask, or auto, as few as are enough.")] = None
     alternatives: Annotated[int, typer.Option(help="Further masks that share at most half of their regions.")] = 0
     param: Annotated[
         list[str] | None, typer.Option(help="NAME=VALUE for the method, such as tries=400; may be repeated.")
     ] = None
     regions: Annotated[str, typer.Option(help="slico:N, grid:N, grid:RxC or a label-map file.")] = "slico:64"
     fill: Annotated[
-        str,
-        typer.Option(help="black, mean, blur, dark_defocus, noise, a colour, an image file, A,B,... or several."),
-    ] = "black"
+        str | None,
+        typer.Option(
+            help="black, mean, blur, dark_defocus, noise, a colour, an image file, A,B,... or several. By default "
+            "several for smallest and discs+swap, black for other methods."
+        ),
+    ] = None
     over_fills: Annotated[str, typer.Option(help="With several fills: mean or min of the scores on them.")] = "mean"
     resize: Annotated[str, typer.Option(help="own (the model's preprocessing) or squash.")] = "own"
     seed: Annotated[int, typer.Option(help="Seed of every random choice.")] = 0
@@ -59,7 +64,7 @@ class Options:
     ] = None
     out: Annotated[Path, typer.Option(help="Folder for the picture and the result.")] = Path("whymask-out")
     as_json: Json = False
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bars.")] = False
 
     @property
     def size(self) -> int | str | None:
@@ -78,14 +83,16 @@ class Options:
         """Whether to draw a bar: on a terminal only, and on stderr, as stdout is for the answer."""
         return not self.quiet and sys.stderr.isatty()
 
-    def start(self, image: Path, model: str) -> tuple[Explainer, Image.Image]:
+    def start(self, image: str, model: str) -> tuple[Explainer, Image.Image]:
         """The explainer and the image; what can be checked is checked before the model is loaded."""
         settings, picture = self.settings, load_image(image)
         writable(self.out)
         return Explainer(self.load(model), settings), picture
 
     def load(self, model: str) -> Model:
-        """The model of this name, with its options."""
+        """The model of this id, with the options given for it."""
+        if not self.progress:  # transformers reads these when it is imported
+            os.environ |= {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "TRANSFORMERS_VERBOSITY": "error"}
         options = {"device": self.device, "dtype": self.dtype, **values("--model-option", self.model_option)}
         return load(model, **{name: value for name, value in options.items() if value is not None})
 
@@ -135,8 +142,13 @@ def values(flag: str, pairs: list[str] | None) -> dict[str, Any]:
 
 
 def write(found: Explanation, folder: Path, name: str) -> dict[str, str]:
+    """Write the picture and the result under a name that overwrites nothing; their paths."""
+    return write_as(found, folder, _unused(folder, name).name)
+
+
+def write_as(found: Explanation, folder: Path, name: str) -> dict[str, str]:
     """Write the picture and the result, both or none; their paths."""
-    stem = _unused(folder, name)
+    stem = folder / name
     picture = found.savefig(stem.with_name(stem.name + ".png"))
     try:
         result = found.save(stem.with_name(stem.name + ".npz"))

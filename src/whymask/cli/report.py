@@ -1,6 +1,7 @@
 """`whymask report`: a page about saved results or benchmark runs."""
 
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,21 +19,23 @@ def report(
     results: Annotated[
         list[Path],
         typer.Argument(
-            help="Saved results (.npz), each gets a tab; or folders of 'whymask bench run'.", show_default=False
+            help="Saved results (.npz) or folders of them, a tab each; or folders of 'whymask bench run'.",
+            show_default=False,
         ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path("report.html"),
 ) -> None:
     """Write a page about saved results, or about benchmark runs: one file that needs nothing else."""
-    folders = [path.is_dir() for path in results]
-    if any(folders) and not all(folders):
+    runs = [path.is_dir() and not any(path.glob("*.npz")) for path in results]
+    if any(runs) and not all(runs):
         raise WhymaskError("a report is about saved results or about folders of runs, not about both.")
-    if all(folders):
+    if all(runs):
         from whymask.bench.report import bench_report
 
         content = bench_report(results)
     else:
-        content = _results_page(results)
+        saved = [sorted(path.glob("*.npz")) if path.is_dir() else [path] for path in results]
+        content = _results_page(list(dict.fromkeys(chain.from_iterable(saved))))
     with atomic(out) as file:
         file.write(content.encode())
     print(f"Report: {out}")

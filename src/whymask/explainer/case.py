@@ -25,7 +25,7 @@ from whymask.images.panels import partition_panels
 from whymask.images.partition import Partition, Regions, partition
 from whymask.methods import Recipe
 from whymask.metrics.curves import Curves
-from whymask.models.base import Bound, Model, named
+from whymask.models.base import Bound, Model, Wanted, named
 from whymask.models.batching import Batching, single
 from whymask.models.memory import PeakMemory
 from whymask.results.base import ExplainedImage
@@ -77,7 +77,7 @@ class Case:
         image: ImageSource,
         model: Model,
         *,
-        target: int | str | None = None,
+        target: Wanted = None,
         question: str | None = None,
         regions: Regions = "slico:64",
         fill: Fills = "black",
@@ -104,7 +104,7 @@ class Case:
     def again(self, **changes: Any) -> Case:
         """The same image and regions with another target (None: the model's own answer), or with other fills."""
         options: dict[str, Any] = {name: self.settings.get(name) for name in ("question", "resize")}
-        options |= {"target": self.bound.target.name, **changes}
+        options |= {"target": self.bound.aim, **changes}
         fills = fills_of(options.pop("fill", [filled.bound.fill for filled in self.fills]))
         if self.bound.panels:
             options["resize"] = "none"
@@ -175,7 +175,7 @@ class Case:
         return in_batches(pieces, Responder(), lambda: self.batching.size)
 
     def controls(
-        self, mask: Bools, rows: Bools, known: Set[bytes] = frozenset()
+        self, mask: Bools, rows: Bools, known: Sequence[Set[bytes]] = ()
     ) -> tuple[Floats, Controls | None, int, int]:
         """Scores of some sets and the controls of one of them, a mask (n,), in common batches.
 
@@ -184,11 +184,12 @@ class Case:
             without a cache, and those for images that are not `known`.
         """
         oracle = self.oracle()
-        oracle.asked |= known  # counted as if a search ran alone: what it has asked for is known, other images are not
+        for asked, before in zip(oracle.asked, known, strict=False):
+            asked |= before  # counted as if a search ran alone: what it has asked for is known, other images are not
         query = oracle.open(rows, SUFFICIENCY, "probe")
         fills = [filled.bound.fill for filled in self.fills]
         pictures = control_pictures(self.bound.canvas, fills, self.partition.pixels(mask))
-        options: dict[str, Any] = {"target": self.bound.target.name, "question": self.settings.get("question")}
+        options: dict[str, Any] = {"target": self.bound.aim, "question": self.settings.get("question")}
         shown = [Filled(self, bind(self.model, picture, resize="none", **options)) for picture in pictures.values()]
         whole_image = np.ones((1, self.partition.n), dtype=bool)
         pieces = [*zip(self.fills, query.by_fill, strict=True), *((filled, whole_image) for filled in shown)]
@@ -357,7 +358,7 @@ def bind(model: Model, image: ImageSource, **options: Any) -> Bound:
 def bind_fills(model: Model, image: ImageSource, fills: Sequence[Fill], **options: Any) -> list[Bound]:
     """Bind an image to a model once for every fill; what they share is held once."""
     first = bind(model, image, fill=fills[0], **options)
-    options["target"] = first.target.name  # settled
+    options["target"] = first.aim  # settled
     if first.panels:
         options["resize"] = "none"
     others = (bind(model, first.source, fill=fill, **options) for fill in fills[1:])

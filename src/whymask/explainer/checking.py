@@ -14,7 +14,7 @@ from whymask.explainer.case import Case
 from whymask.explainer.chance import Null, with_null
 from whymask.explainer.explainer import Explainer
 from whymask.images.imaging import ImageSource
-from whymask.images.masking import SEVERAL, fill_name, fills_of
+from whymask.images.masking import SEVERAL, Fills, fill_name, fills_name, fills_of
 from whymask.metrics.overlap import overlap
 from whymask.models.base import Model
 from whymask.models.classifier import Classifier
@@ -87,7 +87,7 @@ def _photo(
     found, null = by_seed[0], _null(explainer.model, settings.null)
     if null:
         found = with_null(case, found, explainer.recipe, settings.seed, null, budget=settings.budget)
-    by_fill = {fill: _masks(explainer, case.again(fill=fill), [settings.seed])[0] for fill in _others(settings.fill)}
+    by_fill = {fill: _masks(explainer, case.again(fill=fill), [settings.seed])[0] for fill in _others(settings.shown)}
     assert found.controls is not None
     photo = PhotoCheck(
         name=Path(image).stem if isinstance(image, str | PathLike) else f"photo {number}",
@@ -125,10 +125,10 @@ def _null(model: Model, given: Null) -> Null:
     return given or (NULL if isinstance(model, Classifier) and len(model.labels) > NULL else 0)
 
 
-def _others(fill: Any) -> list[str]:
-    """Fills to search on instead: those of "several" that the search does not use."""
-    used = {fill_name(one) for one in fills_of(fill)}
-    return [name for name in SEVERAL if name not in used]
+def _others(shown: Fills) -> list[str]:
+    """Fills to search on instead: those of "several" that the search does not use, or noise where it uses them all."""
+    used = {fill_name(one) for one in fills_of(shown)}
+    return [name for name in SEVERAL if name not in used] or ["noise"]
 
 
 def _shared(one: EvidenceMask, other: EvidenceMask) -> Shared:
@@ -150,4 +150,4 @@ def _about(explainer: Explainer, seeds: int) -> dict[str, Any]:
     settings, recipe = explainer.settings, explainer.recipe
     about = {"method": recipe.name, **{name: recipe.params[name] for name in ("k", "share") if name in recipe.params}}
     about |= {"regions": str(settings.regions) if isinstance(settings.regions, str | PathLike) else "given"}
-    return about | {"fill": ",".join(fill_name(one) for one in fills_of(settings.fill)), "seeds": seeds}
+    return about | {"fill": fills_name(fills_of(settings.shown)), "seeds": seeds}

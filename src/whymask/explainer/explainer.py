@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
@@ -14,7 +15,7 @@ from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack, cast, get_args
 
 import numpy as np
 
-from whymask.errors import WhymaskError, unknown, whole
+from whymask.errors import ImageError, WhymaskError, unknown, whole
 from whymask.explainer.case import Case, Listener, batching, bind_fills
 from whymask.explainer.chance import Null, with_null
 from whymask.explainer.repairing import attempt
@@ -23,9 +24,9 @@ from whymask.images.imaging import ImageSource, Resize
 from whymask.images.masking import Fills, fill_canvas, fills_of
 from whymask.images.panels import cut
 from whymask.images.partition import Regions, check_regions
-from whymask.methods import METHOD, Recipe
+from whymask.methods import METHOD, OF_SIZE, Recipe
 from whymask.metrics.curves import Curves
-from whymask.models.base import Model
+from whymask.models.base import Model, Wanted
 from whymask.models.memory import PeakMemory
 from whymask.models.registry import load
 from whymask.results.mask import EvidenceMask
@@ -39,6 +40,9 @@ MODEL = "efficientnet-lite0"  # the default: the only photo model whose weights 
 Report: TypeAlias = bool | Listener
 """None or False: no progress; True: a bar on stderr; or a function that is called with a Progress after each batch."""
 
+OnError: TypeAlias = Callable[[int, ImageError], None]
+"""Called with the number of an image that cannot be explained, and the reason."""
+
 CASE = ("regions", "fill", "over_fills", "resize", "batch_size")  # settings that a case is made with
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 F = TypeVar("F", bound=Callable[..., Any])
@@ -50,14 +54,15 @@ class Settings:
 
     Args:
         method: a recipe (see `whymask methods`). A search for a mask, such as "discs+swap" or the paper's "trace",
-            returns an EvidenceMask, a full search such as "trace+greedy" an Ordering.
-        k: size of the mask; by default the model's (8 for classifiers, 10 for models that answer questions). "auto"
-            searches for the smallest mask that keeps 90 % of the full score: the method "smallest".
+            returns an EvidenceMask, a full search such as "trace+greedy" an Ordering. By default "smallest", the fewest
+            regions that keep 90 % of the full score, or, where k or alternatives are given, "discs+swap".
+        k: number of regions of the mask, or "auto", the fewest that are enough. For methods with a given size the
+            default is the model's (8 for classifiers, 10 for models that answer questions).
         alternatives: how many further masks to search for, each with at most half of its regions in any before.
         regions: "slico:64", "grid:8x8", a label-map file, a label map (H, W) or masks (m, H, W).
         fill: what masked regions show: "black", "mean", "blur", "dark_defocus", "noise", a colour or an image. With a
-            list of them, or "several" (black, blur and mean), every set is scored on each: evidence that does not
-            depend on one fill, for as many times the forwards.
+            list of them, or "several" (black, blur and mean), a mask is scored on each: evidence that does not depend
+            on one fill. By default "several" for "smallest" and "discs+swap", and "black", the paper's, for all others.
         over_fills: on several fills, whether a set counts by its "mean" score over them or by its "min", the lowest.
         resize: "own" (the model's preprocessing), "squash" (the whole image to the model's square) or "none".
         seed: seed of every random choice, together with the image.
@@ -71,11 +76,11 @@ class Settings:
         params: the method's other parameters.
     """
 
-    method: str | Recipe = METHOD
+    method: str | Recipe | None = None
     k: int | str | None = None
     alternatives: int = 0
     regions: Regions = "slico:64"
-    fill: Fills = "black"
+    fill: Fills | None = None
     over_fills: OverFills = "mean"
     resize: Resize = "own"
     seed: int = 0
@@ -94,7 +99,7 @@ class Settings:
             whole("batch_size", self.batch_size, 1)
         if isinstance(self.regions, str | PathLike):
             check_regions(str(self.regions))
-        fills = fills_of(self.fill)
+        fills = fills_of(self.shown)
         for fill in fills:
             if isinstance(fill, str | tuple):
                 fill_canvas(fill, np.zeros((1, 1, 3), dtype=np.uint8))
@@ -114,24 +119,24 @@ class Settings:
     @cached_property
     def recipe(self) -> Recipe:
         """The method with its parameters."""
-        if not isinstance(self.method, str | Recipe):
+        if not isinstance(self.method, str | Recipe | None):
             raise WhymaskError(f"a method is named, such as {METHOD!r}, not {self.method!r}.")
         if not isinstance(self.params, Mapping | None):
             raise WhymaskError(f"params maps names of parameters to values, not {self.params!r}.")
-        recipe = Recipe(self.method) if isinstance(self.method, str) else self.method
+        auto = isinstance(self.k, str) and self.k.lower() == "auto"
+        usual = METHOD if auto or (self.k is None and not self.alternatives) else OF_SIZE
+        recipe = self.method if isinstance(self.method, Recipe) else Recipe(self.method or usual)
         params = {**recipe.params, **(self.params or {})}
-        if isinstance(self.k, str) and self.k.lower() == "auto":
-            if recipe.name not in (METHOD, "smallest") or self.alternatives:
-                raise WhymaskError(
-                    f"k='auto' is another method: pass method='smallest', not {recipe.name!r}, without alternatives."
-                )
-            return Recipe("smallest", params | self._to_keep("smallest"))
+        if auto:
+            if recipe.name != METHOD or self.alternatives:
+                raise WhymaskError(f"k='auto' is the method {METHOD!r}, without another method or alternatives.")
+            return Recipe(METHOD, params | self._to_keep(METHOD))
         if isinstance(self.k, str):
             raise WhymaskError(f"k is a number of regions or 'auto', not {self.k!r}.")
         name = recipe.name
         if self.alternatives:
             if not name.endswith("+swap"):
-                raise WhymaskError(f"alternatives need a method ending in +swap, such as {METHOD!r}, not {name!r}.")
+                raise WhymaskError(f"alternatives need a method ending in +swap, such as {OF_SIZE!r}, not {name!r}.")
             name = f"{name}+others"
             params["alternatives"] = self.alternatives
         if self.k is not None:
@@ -148,22 +153,33 @@ class Settings:
         if self.keep == "answer":
             if method.returns != "mask" or method.needs == "gradients":
                 raise WhymaskError(f"keep='answer' is for searches for a mask, such as {METHOD!r}, not {name!r}.")
-            return {"enough": answer.goal(len(fills_of(self.fill)))} if "enough" in method.parameters else {}
+            return {"enough": answer.goal(len(fills_of(self._shown(name))))} if "enough" in method.parameters else {}
         if isinstance(self.keep, str):
             raise WhymaskError(f"keep is a share of the score, such as 0.9, or 'answer', not {self.keep!r}.")
         if "share" not in method.parameters:
             raise WhymaskError(f"keep is for k='auto', the smallest mask that keeps enough, not for {name!r}.")
         return {"share": self.keep}
 
+    @property
+    def shown(self) -> Fills:
+        """What masked regions show."""
+        return self._shown(self.recipe.name)
+
+    def _shown(self, method: str) -> Fills:
+        """What masked regions show in searches by the method of this name."""
+        if self.fill is not None:
+            return self.fill
+        return "several" if method.removesuffix("+others") in (METHOD, OF_SIZE) else "black"
+
 
 class SettingsDict(TypedDict, total=False):
     """The fields of `Settings` as keyword arguments, for type checkers."""
 
-    method: str | Recipe
+    method: str | Recipe | None
     k: int | str | None
     alternatives: int
     regions: Regions
-    fill: Fills
+    fill: Fills | None
     over_fills: OverFills
     resize: Resize
     seed: int
@@ -237,10 +253,11 @@ class Explainer:
         usual = {} if recipe.method.parameters.get("k") is None else {"k": self.model.default_k}  # asn's is its own
         return Recipe(recipe.name, {**usual, **recipe.params})
 
-    def case(self, image: ImageSource, *, target: int | str | None = None, question: str | None = None) -> Case:
+    def case(self, image: ImageSource, *, target: Wanted = None, question: str | None = None) -> Case:
         """The image on the model, divided into regions."""
-        options = {name: getattr(self.settings, name) for name in CASE}
-        options["keep_answer"] = self.settings.keep == "answer"
+        settings = self.settings
+        options = {name: getattr(settings, name) for name in CASE}
+        options |= {"fill": settings.shown, "keep_answer": settings.keep == "answer"}
         return Case.of(image, self.model, target=target, question=question, **options)
 
     def search(
@@ -263,7 +280,7 @@ class Explainer:
         self,
         image: ImageSource,
         *,
-        target: int | str | None = None,
+        target: Wanted = None,
         question: str | None = None,
         progress: Report = None,
     ) -> EvidenceMask | Ordering:
@@ -274,9 +291,10 @@ class Explainer:
         self,
         images: Iterable[ImageSource],
         *,
-        targets: Iterable[int | str | None] | None = None,
+        targets: Iterable[Wanted] | None = None,
         questions: Iterable[str | None] | None = None,
         in_flight: int = 16,
+        on_error: OnError | None = None,
         progress: Report = None,
     ) -> Iterator[tuple[int, EvidenceMask | Ordering]]:
         """Explain many images, several at a time in common batches; see `whymask.explain_many`.
@@ -284,12 +302,26 @@ class Explainer:
         The model's fingerprint is read once, at the beginning.
         """
         recipe, settings = self.recipe, self.settings  # a model that cannot be loaded is an error now
+        if isinstance(images, Sized):
+            for name, values in (("targets", targets), ("questions", questions)):
+                _check_surplus(name, values, len(images))
+
+        numbers: list[int] = []  # of the images that have a case
 
         def cases() -> Iterator[Case]:
             answers = zip(_one_each(targets, "targets"), _one_each(questions, "questions"), strict=False)
-            for image in images:
+            number = -1
+            for number, image in enumerate(images):
                 target, question = next(answers)
-                yield self.case(image, target=target, question=question)
+                try:
+                    case = self.case(image, target=target, question=question)
+                except ImageError as error:
+                    (on_error or _warn)(number, error)
+                    continue
+                numbers.append(number)
+                yield case
+            for name, values in (("targets", targets), ("questions", questions)):
+                _check_surplus(name, values, number + 1)
 
         def results() -> Iterator[tuple[int, EvidenceMask | Ordering]]:
             from tqdm import tqdm
@@ -309,7 +341,7 @@ class Explainer:
                 case: Case = found.about
                 spent = {"budget": settings.budget, "seconds": seconds, **memory.spent()}
                 result = case.result(found, case.provenance(recipe, settings.seed, fingerprint) | spent)
-                yield number, self._with_null(case, result, settings.seed)
+                yield numbers[number], self._with_null(case, result, settings.seed)
 
         return results()
 
@@ -350,7 +382,7 @@ class Explainer:
             return
         from tqdm import tqdm
 
-        estimate = self.recipe.estimate(case.partition.n) * len(case.fills)
+        estimate = self.recipe.estimate(case.partition.n, len(case.fills))
         expected = searches * min(estimate, self.settings.budget or sys.maxsize)
         with tqdm(total=expected, unit="forward", leave=False, disable=not progress) as bar:
             yield lambda now: bar.update(now.known - bar.n)  # searches of one case share its responses
@@ -363,3 +395,13 @@ def _one_each(values: Iterable[Any] | None, name: str) -> Iterator[Any]:
     else:
         yield from values
         raise WhymaskError(f"there are fewer {name} than images.")
+
+
+def _check_surplus(name: str, values: Iterable[Any] | None, images: int) -> None:
+    """Raise an error where there are more values than images; endless ones, such as `repeat("dog")`, are fine."""
+    if isinstance(values, Sized) and len(values) > images:
+        raise WhymaskError(f"there are more {name} ({len(values)}) than images ({images}).")
+
+
+def _warn(number: int, error: ImageError) -> None:
+    warnings.warn(f"image {number} is left out: {error}", stacklevel=2)

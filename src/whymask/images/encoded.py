@@ -8,6 +8,8 @@ import re
 import struct
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
+from importlib import import_module
 from io import BytesIO
 from typing import Literal
 
@@ -56,11 +58,15 @@ def open_image(content: bytes, formats: tuple[str, ...]) -> tuple[Image.Image, I
         content, exif, xmp = _bare_png(content)
     elif content[:2] in ORDERS and content[2:4].strip(b"\0") in (b"*", b"+"):
         _check_tiff(content)
-    image = Image.open(BytesIO(content), formats=formats)
+    elif content[4:8] == b"ftyp" and "HEIF" in formats:
+        with suppress(ImportError):
+            import_module("pillow_heif").register_heif_opener(thumbnails=False)
+    Image.init()
+    image = Image.open(BytesIO(content), formats=[kind for kind in formats if kind in Image.OPEN])
     if image.tile and image.tile[0][0] == "bmp_rle" and image.width * image.height > MAX_RUN_LENGTH:
         raise TooMuchWorkError(f"it is run-length encoded and has over {MAX_RUN_LENGTH / 1e6:.0f} megapixels")
-    if image.format == "WEBP":
-        exif, xmp = image.info.pop("exif", b""), image.info.pop("xmp", b"")
+    if image.format in ("WEBP", "AVIF", "HEIF"):
+        exif, xmp = (image.info.pop(name, None) or b"" for name in ("exif", "xmp"))
     return image, TURNS.get(_orientation(exif, xmp))
 
 

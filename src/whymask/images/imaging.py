@@ -1,6 +1,7 @@
 """From whatever holds an image to RGB pixels on a model's input grid."""
 
 import hashlib
+import re
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from whymask.errors import WhymaskError
+from whymask.errors import ImageError, WhymaskError
 from whymask.images.encoded import TooMuchWorkError, open_image
 from whymask.utils.digest import digest
 
@@ -28,7 +29,8 @@ Box: TypeAlias = tuple[float, float, float, float]
 WHOLE: Box = (0.0, 0.0, 1.0, 1.0)
 
 MAX_PIXELS = 64_000_000
-FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "AVIF", "HEIF")
+"""AVIF where Pillow decodes it (from 11.3), HEIF (HEIC) where pillow-heif is installed."""
 
 
 def load_image(source: ImageSource, *, formats: tuple[str, ...] = FORMATS, max_pixels: int = MAX_PIXELS) -> Image.Image:
@@ -49,13 +51,13 @@ def load_image(source: ImageSource, *, formats: tuple[str, ...] = FORMATS, max_p
                 from whymask.images.scenes import named
 
                 return Image.fromarray(named(name).pixels)
-            source = _read(Path(source))
+            source = read_file(source)
         if not isinstance(source, bytes):
             several = "; only multimodal models take several" if isinstance(source, list) else ""
             kind = type(source).__name__
             raise WhymaskError(f"an image is a path, bytes, a PIL image or an array, not {kind}{several}.")
         if not source:
-            raise WhymaskError(f"{name} is empty.")
+            raise ImageError(f"{name} is empty.")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow's own bomb warning: the cap below is ours
             image, turn = open_image(source, formats)
@@ -66,23 +68,38 @@ def load_image(source: ImageSource, *, formats: tuple[str, ...] = FORMATS, max_p
     except Image.DecompressionBombError:
         pass
     except TooMuchWorkError as error:
-        raise WhymaskError(f"{name} takes too much work to decode ({error}); save it again as a PNG.") from None
+        raise ImageError(f"{name} takes too much work to decode ({error}); save it again as a PNG.") from None
     except UnidentifiedImageError:
-        raise WhymaskError(f"{name} is not an image that can be read ({', '.join(formats)}).") from None
+        needed = _missing_decoder(source, formats)
+        reason = f" without {needed}" if needed else ""
+        raise ImageError(f"{name} is not an image that can be read{reason} ({', '.join(formats)}).") from None
     except (OSError, SyntaxError, ValueError, EOFError) as error:
-        raise WhymaskError(f"{name} is broken and cannot be decoded: {error}.") from None
-    raise WhymaskError(f"{name} has more than {max_pixels / 1e6:.0f} megapixels; reduce it first.")
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise ImageError(f"{name} is broken and cannot be decoded: {reason}.") from None
+    raise ImageError(f"{name} has more than {max_pixels / 1e6:.0f} megapixels; reduce it first.")
 
 
-def _read(path: Path) -> bytes:
+def read_file(name: str | PathLike[str]) -> bytes:
+    """The content of an image file."""
+    path = Path(name)
+    if re.match("(https?|ftp|data|s3):", str(name), re.IGNORECASE):
+        raise ImageError(f"{name!s:.100} is an address, not a file: download the image and pass its path.")
     try:
         if path.is_dir():
-            raise WhymaskError(f"{path} is a directory, not an image.")
+            raise ImageError(f"{path} is a directory, not an image.")
         return path.read_bytes()
     except FileNotFoundError:
-        raise WhymaskError(f"there is no file {path}.") from None
+        raise ImageError(f"there is no file {path}.") from None
     except OSError as error:
-        raise WhymaskError(f"{path} cannot be read: {error.strerror}.") from None
+        raise ImageError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def _missing_decoder(content: Any, formats: tuple[str, ...]) -> str | None:
+    """The package that decodes this file, where that is what is missing."""
+    brand = content[8:12] if content[4:8] == b"ftyp" else b""
+    if brand in (b"avif", b"avis") and "AVIF" in formats and "AVIF" not in Image.OPEN:
+        return "Pillow 11.3 or later"
+    return "pillow-heif" if brand in (b"heic", b"heix", b"mif1") and "HEIF" in formats else None
 
 
 def _rgb(image: Image.Image) -> Image.Image:
@@ -94,7 +111,7 @@ def _rgb(image: Image.Image) -> Image.Image:
         elif values.min() >= 0 and values.max() <= 65535:
             image = _from_array(values.astype(np.uint16 if image.mode != "I" or values.max() > 255 else np.uint8))
         else:
-            raise WhymaskError("a 32-bit image must hold values from 0 to 65535.")
+            raise ImageError("a 32-bit image must hold values from 0 to 65535.")
     if image.has_transparency_data:
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
@@ -108,7 +125,7 @@ def _from_array(array: NDArray[Any]) -> Image.Image:
         array = np.rint(array / 257).astype(np.uint8)
     elif array.dtype.kind == "f":
         if not (np.isfinite(array).all() and array.min() >= 0 and array.max() <= 1):
-            raise WhymaskError("a floating-point image array must hold values in [0, 1].")
+            raise ImageError("a floating-point image array must hold values in [0, 1].")
         array = np.rint(array * 255).astype(np.uint8)
     elif array.dtype != np.uint8:
         raise WhymaskError(f"an image array must be uint8, uint16 or floating point, not {array.dtype}.")

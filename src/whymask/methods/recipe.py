@@ -17,7 +17,8 @@ from whymask.search.objective import OBJECTIVES, Objective, Oracle
 from whymask.search.protocol import Ask, Problem, Ranking, Selection, completed
 from whymask.search.stage import AnyStage
 
-METHOD = "discs+swap"  # the default, because of docs/results/masks.md
+METHOD = "smallest"  # the default: the question is which few regions are enough
+OF_SIZE = "discs+swap"  # the default where the number of regions is given, because of docs/results/masks.md
 
 
 @dataclass(frozen=True)
@@ -56,12 +57,13 @@ class Recipe:
     def _values(self) -> dict[str, Any]:
         return self.method.parameters | dict(self.params)
 
-    def estimate(self, n: int) -> int:
+    def estimate(self, n: int, fills: int = 1) -> int:
         """About how many forwards this takes on n regions; PhaseWin's number depends on the function it searches."""
         method, values = self.method, self._values
         values["k"] = int(values.get("k") or 8)
         values["placed"] = values["k"] // 2 if len(method.stages) > 1 else 0  # about half a mask is kept
-        return sum(int(stage.cost(n, values)) for stage in method.stages)
+        raced = 1 + (fills - 1) / 4  # most sets fall behind on the first fill
+        return sum(int(stage.cost(n, values) * (raced if stage.races else fills)) for stage in method.stages)
 
     def search(self, problem: Problem) -> Generator[Ask, Floats, Selection | Ranking]:
         """The stages one after the other, each given what the one before it found (Eq. 3).

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,9 @@ from whymask.images.imaging import Box, Canvas, Geometry, ImageSource, Resize, l
 from whymask.images.masking import Fill, fill_canvas
 from whymask.images.panels import Panel, cut
 from whymask.utils.digest import digest
+
+Wanted: TypeAlias = int | str | tuple[float, float] | None
+"""Which answer a user means: its number, its name, a point (x, y) on the photo in pixels, or the model's own."""
 
 SCORE = "the score"
 """The label of what a function scores that returns one number per image, and so has no classes."""
@@ -76,6 +79,11 @@ class Bound(View, ABC):
     probes: int  # forwards spent on finding the target
 
     @property
+    def aim(self) -> int | str:
+        """What to pass to `bind` to explain the same answer on another picture."""
+        return self.target.name
+
+    @property
     def settings(self) -> dict[str, Any]:
         """What a result's provenance says of this image besides the model's settings."""
         return {"panels": [list(panel) for panel in self.panels]} if self.panels else {}
@@ -120,7 +128,7 @@ class Model(Protocol):
         self,
         image: ImageSource,
         *,
-        target: int | str | None = None,
+        target: Wanted = None,
         question: str | None = None,
         resize: Resize = "own",
         fill: Fill = "black",
@@ -166,12 +174,14 @@ class GridModel(ABC):
         self,
         image: ImageSource,
         *,
-        target: int | str | None = None,
+        target: Wanted = None,
         question: str | None = None,
         resize: Resize = "own",
         fill: Fill = "black",
     ) -> Bound:
         """Put the image on the input grid and settle which answer is explained (by default the model's own)."""
+        if isinstance(target, tuple):
+            raise WhymaskError(f"{self.name} takes no point as its target: detectors and segmenters do.")
         return self.settle(self.view(image, resize, fill), target, question)
 
     def view(self, image: ImageSource, resize: Resize = "own", fill: Fill = "black") -> View:

@@ -59,7 +59,7 @@ class EncoderDecoder(ImageText):
 
     def _continued(self, made: dict[str, torch.Tensor], said: Said) -> dict[str, torch.Tensor]:
         """What was said follows what the decoder starts with; the encoder's inputs stay."""
-        return made | {self.text: torch.cat([made[self.text], torch.tensor(said)], dim=1)}
+        return made | {self.text: torch.cat([made[self.text], made[self.text].new_tensor(said)], dim=1)}
 
 
 class Blip(EncoderDecoder):

@@ -59,11 +59,7 @@ class FunctionModel(Classifier):
         self.function = function
         self.name, self.batch_size = name, 32
         self.geometry = WholeImage(size=(size, size) if isinstance(size, int) else size)
-        self.fingerprint = composed(
-            f"function {getattr(function, '__qualname__', name)}{_source(function)}",
-            geometry=self.geometry.fingerprint,
-            values=_values(function),
-        )
+        self.fingerprint = composed(function_fingerprint(function, name), geometry=self.geometry.fingerprint)
         self.settings = {}
         self.labels = list(labels or [])
 
@@ -96,6 +92,11 @@ class FunctionModel(Classifier):
                 f"{len(self.labels) or 'classes'}), not {values.shape}."
             )
         return values
+
+
+def function_fingerprint(function: Callable[..., Any], name: str) -> str:
+    """A function by its name, its file and the plain values it holds."""
+    return composed(f"function {getattr(function, '__qualname__', name)}{_source(function)}", values=_values(function))
 
 
 def _source(function: Callable[..., Any]) -> str:

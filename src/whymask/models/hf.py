@@ -4,10 +4,14 @@ import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from logging import ERROR
 from pathlib import Path
+from socket import create_connection
 from tempfile import TemporaryDirectory
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 import numpy as np
 import torch
@@ -30,11 +34,32 @@ def load(checkpoint: str, *, device: str = "cpu", dtype: str = "fp32", compile: 
 
 def from_checkpoint(kind: Any, checkpoint: str, **options: Any) -> Any:
     """`kind.from_pretrained`, its long errors as one sentence."""
+    where = None if Path(checkpoint).exists() else unreachable_hub()
+    if where is not None:  # only what has been downloaded before
+        options["local_files_only"] = True
     try:
         return kind.from_pretrained(checkpoint, trust_remote_code=False, **options)
     except (OSError, ValueError, KeyError, ImportError) as error:  # before 5.19 image processors need torchvision
         reason = str(error).strip().splitlines()[0]
+        if where is not None and isinstance(error, OSError):
+            reason = f"{where} cannot be reached, and it has not been downloaded before; a folder can be passed too."
         raise WhymaskError(f"cannot load {checkpoint!r} with transformers: {reason}") from None
+
+
+@cache
+def unreachable_hub() -> str | None:
+    """The hub's address where it cannot be reached, asked once; transformers itself would try for half a minute."""
+    from huggingface_hub import constants
+
+    if constants.HF_HUB_OFFLINE or getproxies():  # nothing is asked, or somebody else
+        return None
+    address = urlsplit(constants.ENDPOINT)
+    port = address.port or (80 if address.scheme == "http" else 443)
+    try:
+        create_connection((address.hostname or "", port), timeout=5).close()
+    except OSError:
+        return constants.ENDPOINT
+    return None
 
 
 def model_from_checkpoint(kind: Any, checkpoint: str, **options: Any) -> Any:

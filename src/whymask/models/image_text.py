@@ -45,7 +45,7 @@ class ImageTextBound(MllmBound):
 
     layout: Layout | None
     prompt: str
-    fixed: dict[str, torch.Tensor]  # what the processor returns besides those elements, for one image
+    fixed: dict[str, torch.Tensor]  # what the processor returns that no mask changes, for one image
     alike: tuple[Any, ...]  # of `key`: the canvas and the lengths of what it is asked with
 
     @property
@@ -144,8 +144,13 @@ class ImageText(Mllm):
     def layout(self, shape: tuple[int, int], panels: tuple[Panel, ...] = ()) -> Layout | None:
         """Where the pixels of canvases of this shape go; None where they are masked before they are processed."""
         key = (shape, panels)
+
+        def process(canvas: Canvas) -> dict[str, torch.Tensor]:
+            made = self.processing.image(_pictures(canvas, panels))
+            return {name: part.cpu() for name, part in made.items()}
+
         if key not in self._layouts:
-            self._layouts[key] = learn(lambda canvas: self.processing.image(_pictures(canvas, panels)), shape)
+            self._layouts[key] = learn(process, shape)
         return self._layouts[key]
 
     def pose(self, view: View, question: str) -> ImageTextBound:
@@ -153,12 +158,15 @@ class ImageText(Mllm):
         panels = view.panels
         prompt = self.dialogue.prompt(question, len(panels) or 1)
         layout = self.layout(view.canvas.shape[:2], panels)
-        made = self.processing([_pictures(view.canvas, panels)], [prompt])
+        pictures = [_pictures(canvas, panels) for canvas in (view.canvas, view.fill)]
+        made = self.processing(pictures[:1], [prompt])
         if layout is None:
             inputs, fill = (self.processing.pixels(canvas) for canvas in (view.canvas, view.fill))
+            fixed = self.processing.texts(pictures, prompt)
         else:
-            elements = [layout.join(made), layout.join(self.processing([_pictures(view.fill, panels)], [prompt]))]
+            elements = [layout.join(made), layout.join(self.processing(pictures[1:], [prompt]))]
             inputs, fill = (part.to(self.device, self.module.dtype) for part in elements)
+            fixed = {name: part for name, part in made.items() if name not in layout.shapes}
         texts = dict.fromkeys(("input_ids", self.text))
         alike = (view.canvas.shape, panels, layout is None, *(made[name].shape[1] for name in texts if name in made))
         bound = ImageTextBound(
@@ -171,7 +179,7 @@ class ImageText(Mllm):
             answer=FIRST,
             layout=layout,
             prompt=prompt,
-            fixed={name: part for name, part in made.items() if layout is not None and name not in layout.shapes},
+            fixed=fixed,
             alike=alike,
         )
         if not self._checked:
@@ -230,11 +238,11 @@ class ImageText(Mllm):
     def _batch(self, inputs: torch.Tensor, bounds: Sequence[ImageTextBound], said: Said) -> dict[str, torch.Tensor]:
         """What the module is called with for masked inputs (B, ...): prompts, and what was said of the answers."""
         layout = bounds[0].layout
+        made = {name: torch.cat([bound.fixed[name] for bound in bounds]) for name in bounds[0].fixed}
         if layout is None:
             images = [_pictures(canvas, bounds[0].panels) for canvas in inputs]
-            made = dict(self.processing(images, [bound.prompt for bound in bounds]))
+            made |= self.processing(images, None if made else [bound.prompt for bound in bounds])
         else:
-            made = {name: torch.cat([bound.fixed[name] for bound in bounds]) for name in bounds[0].fixed}
             made |= layout.split(inputs)
         made = self._continued(made, said) if said[0] else made
         return {
@@ -254,7 +262,7 @@ class ImageText(Mllm):
             for name, part in made.items()
             if part.shape[:2] == prompts.shape and not name.startswith("pixel")
         }
-        return made | parallel | {self.text: torch.cat([prompts, torch.tensor(said)], dim=1)}
+        return made | parallel | {self.text: torch.cat([prompts, prompts.new_tensor(said)], dim=1)}
 
     def _scored(self, inputs: torch.Tensor, bounds: Sequence[ImageTextBound]) -> torch.Tensor:
         """Logits (B, positions, tokens) of answers that have as many positions."""

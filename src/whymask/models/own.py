@@ -13,8 +13,15 @@ from typing import Any, cast
 from whymask.errors import WhymaskError, unknown
 from whymask.models.base import Model
 
+TASKS = {
+    "detection": "whymask.models.detection:FunctionDetector",
+    "segmentation": "whymask.models.segmentation:FunctionSegmenter",
+    "recognition": "whymask.models.recognition:FunctionRecogniser",
+}
+"""What functions return besides scores."""
 
-def wrap(model: Any, processor: Any = None, **options: Any) -> Model:
+
+def wrap(model: Any, processor: Any = None, *, task: str | None = None, **options: Any) -> Model:
     """A model that is already there: a transformers pipeline, a torch module, or a function over images.
 
     A module of transformers is passed with its processor: a multimodal model that answers questions takes max_side and
@@ -24,7 +31,20 @@ def wrap(model: Any, processor: Any = None, **options: Any) -> Model:
     or probabilities (B, classes) takes labels and size. A module or pipeline is not changed: each explanation uses its
     current weights, on its own device and in its own dtype, in evaluation mode. A device or dtype other than its own
     means a copy made now.
+
+    Args:
+        model: what to explain.
+        processor: of a module of transformers.
+        task: what a function returns: "detection", the boxes of every image as torchvision's detectors do;
+            "segmentation", probabilities (B, h, w, classes); "recognition", those of characters (B, T, alphabet). See
+            docs/locate.md.
+        options: as above.
     """
+    if task is not None:
+        if task not in TASKS:
+            raise unknown("task", task, TASKS)
+        module, _, kind = TASKS[task].partition(":")
+        return cast(Model, getattr(import_module(module), kind)(model, **options))
     torch = sys.modules.get("torch")  # if the caller has a module, torch is imported; a function can do without
     if getattr(model, "task", None) == "image-text-to-text":
         model, processor = model.model, model.processor

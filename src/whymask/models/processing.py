@@ -1,7 +1,7 @@
 """Processors of transformers: images and prompts to a model's inputs, and how they resize an image."""
 
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +33,9 @@ class Processing:
         self.chats = bool(dialogue.template.chat_template)
         on_device = getattr(self.images, "backend", None) == "torchvision"
         self.device = device if on_device else torch.device("cpu")  # where images are masked and processed
-        self._in_batches: bool | None = None  # not known yet
+        self._in_batches: dict[bool, bool] = {}  # with prompts and without, as far as is known
+        self._own: Callable[..., Any] = self.images  # the image processor, called as the processor calls it
+        self._shown: frozenset[str] = frozenset()  # what of its output the processor returns
         self.prompt = dialogue.render("?")  # any prompt with an image
         slot = getattr(processor, "image_token", None)
         if not self.chats and isinstance(slot, str):
@@ -43,18 +45,49 @@ class Processing:
                 dialogue.slot = slot
                 self.prompt = dialogue.render("?")
 
-    def __call__(self, images: Sequence[Any], prompts: Sequence[str]) -> dict[str, torch.Tensor]:
+    def __call__(self, images: Sequence[Any], prompts: Sequence[str] | None = None) -> dict[str, torch.Tensor]:
         """The inputs of prompts with an image each (H, W, 3), one after the other along the first dimension.
 
-        A list in place of an image is the images of one prompt.
+        A list in place of an image is the images of one prompt. Without prompts, what `texts` leaves out.
         """
-        if self._in_batches and len(images) > 1:
+        prompted = prompts is not None
+        if self._in_batches.get(prompted) and len(images) > 1:
             return self._made(images, prompts)
-        alone = [self._made([image], [prompt]) for image, prompt in zip(images, prompts, strict=True)]
+        alone = [self._made([image], None if prompts is None else [prompts[i]]) for i, image in enumerate(images)]
         joined = alone[0] if len(alone) == 1 else {name: torch.cat([one[name] for one in alone]) for name in alone[0]}
-        if self._in_batches is None and len(images) > 1:
-            self._in_batches = self._equals(images, prompts, joined)
+        if prompted not in self._in_batches and len(images) > 1:
+            self._in_batches[prompted] = self._equals(images, prompts, joined)
         return joined
+
+    def texts(self, images: Sequence[Any], prompt: str) -> dict[str, torch.Tensor]:
+        """The inputs of a prompt that do not depend on which of these images it has, where the others are the image
+        processor's own.
+
+        Empty elsewhere. With them masked images need no prompts of their own: to write out and tokenize thousands of
+        image tokens can take as long as a forward.
+        """
+        with _calls(self.images, "preprocess") as calls:
+            made = [self([image], [prompt]) for image in images]
+        if len(calls) != len(images):
+            return {}
+        (given, *_), options = calls[0]
+        nested = isinstance(given, list | tuple) and isinstance(given[0], list | tuple)
+
+        def own(groups: list[list[Any]]) -> Any:
+            return self.images(groups if nested else [one for group in groups for one in group], **options)
+
+        try:
+            shown = frozenset(own([self._group(images[0])])) & made[0].keys()
+            self._own, self._shown = own, shown
+            alone = [self([image]) for image in images]
+        except Exception:  # of any kind: it is called in another way
+            return {}
+        shared = {name: part for name, part in made[0].items() if name not in shown}
+        for one, rest in zip(made, alone, strict=True):
+            expected = shared | rest
+            if one.keys() != expected.keys() or not all(torch.equal(one[name], expected[name]) for name in one):
+                return {}
+        return shared
 
     def image(self, image: Any) -> dict[str, torch.Tensor]:
         """The inputs of an image, or of a list of them, whatever is asked about it."""
@@ -78,11 +111,8 @@ class Processing:
                 seen.append(canvas)
             return made
 
-        self.images.resize = resize
-        try:
+        with _replaced(self.images, "resize", resize):
             self.image(image)
-        finally:
-            del self.images.resize
         return sorted(seen, key=lambda canvas: -canvas.shape[0] * canvas.shape[1])
 
     @property
@@ -90,14 +120,16 @@ class Processing:
         """Identifies what is done to images."""
         return digest([self.images.to_json_string(), self.options])
 
-    def _made(self, images: Sequence[Any], prompts: Sequence[str]) -> dict[str, torch.Tensor]:
+    def _made(self, images: Sequence[Any], prompts: Sequence[str] | None) -> dict[str, torch.Tensor]:
+        nested = [self._group(image) for image in images]
+        if prompts is None:
+            return {name: part for name, part in self._own(nested).items() if name in self._shown}
         options: dict[str, Any] = dict(self.options)
         start = self.processor.tokenizer.bos_token
         if start and prompts[0].startswith(start):  # as transformers does where a chat template begins with it
             options["add_special_tokens"] = False
         if self.device.type != "cpu":
             options["device"] = self.device
-        nested = [[_picture(one) for one in (image if isinstance(image, list) else [image])] for image in images]
         pictures: list[Any] = nested if self.chats else [picture for group in nested for picture in group]
         with nullcontext() if self.chats else quiet():  # some advise against prompts without a slot for the image
             made = self.processor(text=list(prompts), images=pictures, return_tensors="pt", **options)
@@ -107,13 +139,40 @@ class Processing:
             raise WhymaskError(f"the processor returns {left[0]} as a list, which cannot be masked in batches.")
         return tensors
 
-    def _equals(self, images: Sequence[Any], prompts: Sequence[str], expected: Inputs) -> bool:
+    def _group(self, image: Any) -> list[Any]:
+        """The images of one prompt."""
+        return [_picture(one) for one in (image if isinstance(image, list) else [image])]
+
+    def _equals(self, images: Sequence[Any], prompts: Sequence[str] | None, expected: Inputs) -> bool:
         """Whether the processor makes the same of these images in one call."""
         try:
             made = self._made(images, prompts)
         except Exception:  # of any kind: some take one image at a time
             return False
         return made.keys() == expected.keys() and all(torch.equal(made[name], expected[name]) for name in made)
+
+
+@contextmanager
+def _replaced(thing: Any, name: str, value: Any) -> Iterator[None]:
+    """A method of one object replaced inside the block."""
+    setattr(thing, name, value)
+    try:
+        yield
+    finally:
+        delattr(thing, name)
+
+
+@contextmanager
+def _calls(thing: Any, name: str) -> Iterator[list[tuple[tuple[Any, ...], dict[str, Any]]]]:
+    """The arguments of every call of a method inside the block."""
+    own, seen = getattr(thing, name), []
+
+    def call(*given: Any, **options: Any) -> Any:
+        seen.append((given, dict(options)))
+        return own(*given, **options)
+
+    with _replaced(thing, name, call):
+        yield seen
 
 
 @dataclass(frozen=True)

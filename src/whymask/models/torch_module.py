@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from copy import copy, deepcopy
-from functools import lru_cache
+from dataclasses import replace
+from functools import cached_property, lru_cache, partial
 from math import inf
 from typing import Any, Self
 
@@ -125,10 +126,10 @@ class TorchClassifier(Classifier):
         """Equal only for equal weights (those a live module has now) and preprocessing."""
         return composed(self._weights or module_fingerprint(self.module, code=True), **self.besides)
 
-    def encode(self, canvas: Canvas) -> torch.Tensor:
-        """Pixels (H, W, 3) as the module wants them, (3, H, W)."""
+    def encode(self, canvas: Canvas, dtype: torch.dtype | None = None) -> torch.Tensor:
+        """Pixels (H, W, 3) as the module wants them, (3, H, W), or in another precision."""
         pixels = (torch.tensor(canvas).float() - self.mean) / self.std
-        return pixels.to(self.device, self.dtype).permute(2, 0, 1)
+        return pixels.to(self.device, dtype or self.dtype).permute(2, 0, 1)
 
     def score(self, inputs: Any, targets: Sequence[int]) -> Response:
         """The score that `evidence` defines, in fp32 whatever the module computes in."""
@@ -153,14 +154,27 @@ class TorchClassifier(Classifier):
         return logits[:count]
 
     def differentiable(self, bound: Bound) -> Differentiable:
-        """The image for methods that use gradients, in the module's own precision."""
+        """The image for methods that use gradients, in the module's own precision.
+
+        A module that was converted to half precision is converted back: in half precision small gradients vanish, and
+        so do small steps (one of IG2's moves a pixel by a hundredth of a grey level).
+        """
+        module, dtype = self.module, self.dtype
+        if dtype.itemsize < 4 and not self.live:
+            module, dtype = self._single, torch.float32
+            bound = replace(bound, inputs=self.encode(bound.canvas, dtype))
 
         def read(inputs: torch.Tensor) -> Evidence:
-            with evaluating(self.module) if self.live else nullcontext():
-                outputs = self.module(inputs.to(self.dtype).clone(memory_format=self.layout))
+            with evaluating(module) if self.live else nullcontext():
+                outputs = module(inputs.to(dtype).clone(memory_format=self.layout))
             return self.evidence(outputs.float(), [self.wanted(bound)] * len(inputs))
 
-        return Differentiable(bound, self.module, read, self.encode)
+        return Differentiable(bound, module, read, partial(self.encode, dtype=dtype))
+
+    @cached_property
+    def _single(self) -> torch.nn.Module:
+        """The module in fp32, with its weights as they were rounded."""
+        return deepcopy(self.module).float()
 
     def evidence(self, outputs: torch.Tensor, targets: Sequence[int]) -> Evidence:
         """How the module's outputs (B, ...), in fp32, support targets[i] in row i.
@@ -176,6 +190,7 @@ class TorchClassifier(Classifier):
     def over(self, module: torch.nn.Module) -> Self:
         """The same classifier on another module of its kind, which runs as it is."""
         other = copy(self)
+        vars(other).pop("_single", None)  # made of the old weights
         other.module = other.run = module
         other.replays = CudaReplays(module, module)
         other._weights = None if self.live else module_fingerprint(module)

@@ -6,19 +6,26 @@ from whymask.arrays import Bools
 from whymask.errors import WhymaskError
 from whymask.search.limits import Count
 from whymask.search.objective import SUFFICIENCY, AnyObjective, Objective
-from whymask.search.protocol import Ask, Initialiser, Problem, Selection, check_k
+from whymask.search.protocol import Initialiser, Problem, Selection, check_k
+from whymask.search.race import race
 from whymask.search.stage import stage
 
 
-@stage("mask", "the best of a few compact masks of k regions, spread over the image", cost=lambda n, p: p["centres"])
+@stage(
+    "mask",
+    "the best of a few compact masks of k regions, spread over the image",
+    cost=lambda n, p: p["centres"],
+    races=True,
+)
 def discs(
     problem: Problem, *, k: Count = 8, centres: Count = 24, init_objective: AnyObjective = SUFFICIENCY
 ) -> Initialiser:
     """The best of `centres` masks, each a region and the k - 1 nearest to it; centres lie far from each other."""
     check_k(k, problem.n)
     rows = compact_masks(problem, k, centres)
-    scores = yield Ask(rows, Objective.of(init_objective), "init", Selection(rows[0]), divisible=True)
-    return Selection.best(rows, scores)
+    found = yield from race(problem, rows, Objective.of(init_objective), Selection(rows[0]))
+    assert found is not None
+    return found
 
 
 def compact_masks(problem: Problem, k: int, count: int) -> Bools:

@@ -42,7 +42,9 @@ class SearchResult:
     ledger: Ledger
     complete: bool  # False when the budget ended the search early
     frontier: dict[int, float] = field(default_factory=dict)  # of a mask: size -> the best score, up to twice its own
-    asked: Set[bytes] = field(default=frozenset(), repr=False)  # the packed bits of every image it has asked for
+    asked: Sequence[Set[bytes]] = field(
+        default=(), repr=False
+    )  # by fill, the packed bits of every set it has asked for
     about: Any = field(default=None, repr=False)  # what was searched
 
     def __str__(self) -> str:
@@ -135,7 +137,7 @@ class Search:
             self.query = self._open(count)
 
     def _open(self, count: int) -> Query:
-        return self.oracle.open(self.ask.rows[:count], self.ask.objective, self.ask.stage)
+        return self.oracle.open(self.ask.rows[:count], self.ask.objective, self.ask.stage, self.ask.fills)
 
     def _affordable(self) -> int:
         """How many rows of the query, from the first on, the budget pays for."""

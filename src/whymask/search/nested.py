@@ -1,6 +1,6 @@
 """Nested regions: searches of the coarse ones ask for sets of the fine ones, so what they score stays usable."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +16,7 @@ class CoarseArchive(Archive):
     """Sets of fine regions as sets of the coarse ones that they are unions of."""
 
     def __init__(self, fine: Archive, parents: NDArray[np.intp]) -> None:
-        super().__init__()
+        super().__init__(fine.fills, fine.how)
         self.fine, self.parents = fine, parents
         self.children = np.unique(parents, return_index=True)[1]  # of each coarse region the first
 
@@ -27,17 +27,12 @@ class CoarseArchive(Archive):
 
     @property
     def responses(self) -> Floats:
-        """What the model said to each, (m,)."""
+        """What the model said to each on each fill, (fills, m); NaN where it was not asked."""
         return self.fine.responses
 
-    def response(self, kept: Bools) -> float:
-        """The response to the image that keeps this set (n,), which must have been asked for."""
-        return self.fine.response(kept[self.parents])
-
-    def scored(self, objective: Objective) -> tuple[Bools, Floats]:
-        """The sets (m, n) whose F is known, and F (m,)."""
-        rows, scores = self.fine.scored(objective)
-        return np.take(rows, self.children, axis=1), scores
+    def score(self, rows: Bools, objective: Objective, fills: Sequence[int] | None = None) -> Floats:
+        """F (B,) of sets (B, n) on some of the fills, or all; they must have been asked for."""
+        return self.fine.score(np.take(rows, self.parents, axis=1), objective, fills)
 
 
 def coarse(problem: Problem) -> Problem:

@@ -6,7 +6,7 @@ one masked image on each of them, and F is the mean or the minimum of its values
 """
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Literal, Self, TypeAlias
@@ -150,11 +150,12 @@ class Query:
 
     objective: Objective
     stage: LedgerStage
+    fills: tuple[int, ...]  # the fills that F is asked for on
     keys: list[bytes]  # packed bits of every set F needs, all of one side, then all of the next
     nominal: tuple[int, ...]  # by side, how many masked images they are
     fresh: tuple[int, ...]  # by side, how many of these this search asks for the first time
     send: Rows  # (m, ...) sets that need a forward: those on the first fill, then those on the next
-    send_keys: tuple[list[bytes], ...]  # by fill
+    send_keys: tuple[list[bytes], ...]  # by fill, for all fills
 
     @property
     def by_fill(self) -> list[Rows]:
@@ -164,24 +165,28 @@ class Query:
 
 
 class Archive:
-    """Every set a search has asked for, in that order. Searches learn from it; the oracle writes it."""
+    """Every set a search has asked for, in that order. Searches learn from it; the oracle writes it.
+
+    A set may have been asked for on some of the fills only.
+    """
 
     def __init__(self, fills: int = 1, how: OverFills = "mean") -> None:
-        self._responses: tuple[dict[bytes, float], ...] = tuple({} for _ in range(fills))  # by packed bits
-        self._how = how
+        self.fills, self.how = fills, how
+        self._sets: dict[bytes, int] = {}  # packed bits -> place
+        self._responses: tuple[dict[int, float], ...] = tuple({} for _ in range(fills))  # place -> response
         self._n = 0
         self._rows: Bools = np.empty((0, 0), dtype=bool)
 
-    def add(self, keys: list[bytes], responses: Sequence[Sequence[float]], n: int) -> None:
-        """Note sets not asked for before, by their packed bits, with the responses on each fill."""
-        for known, new in zip(self._responses, responses, strict=True):
-            known.update(zip(keys, new, strict=True))
+    def add(self, fill: int, keys: list[bytes], responses: Sequence[float], n: int) -> None:
+        """Note the responses on one fill to sets not asked for on it before, by their packed bits."""
+        places = [self._sets.setdefault(key, len(self._sets)) for key in keys]
+        self._responses[fill].update(zip(places, responses, strict=True))
         self._n = n
 
     @property
     def rows(self) -> Bools:
         """(m, n) kept sets; made when they are read, since most searches never do."""
-        new = list(islice(self._responses[0], len(self._rows), None))
+        new = list(islice(self._sets, len(self._rows), None))
         if new:
             bits = np.frombuffer(b"".join(new), dtype=np.uint8).reshape(len(new), -1)
             unpacked = np.unpackbits(bits, axis=1, count=self._n).astype(bool)
@@ -190,42 +195,55 @@ class Archive:
 
     @property
     def responses(self) -> Floats:
-        """What the model said to each, (m,)."""
-        return over_fills(self._by_fill, self._how)
-
-    @property
-    def _by_fill(self) -> Floats:
-        """The same on each fill, (fills, m)."""
-        return np.stack([np.fromiter(known.values(), dtype=np.float64) for known in self._responses])
+        """What the model said to each on each fill, (fills, m); NaN where it was not asked."""
+        values = np.full((self.fills, len(self._sets)), np.nan)
+        for some, known in zip(values, self._responses, strict=True):
+            some[list(known)] = list(known.values())
+        return values
 
     def response(self, kept: Bools) -> float:
-        """The response to the image that keeps this set (n,), which must have been asked for."""
-        (key,) = pack(kept[None])
-        return float(over_fills(np.array([known[key] for known in self._responses]), self._how))
+        """The response to the image that keeps this set (n,), which must have been asked for on every fill."""
+        return float(self.score(kept[None], SUFFICIENCY)[0])
+
+    def score(self, rows: Bools, objective: Objective, fills: Sequence[int] | None = None) -> Floats:
+        """F (B,) of sets (B, n) on some of the fills, or all; they must have been asked for."""
+        places = np.array([self._sets[key] for key in pack(objective.images(rows).reshape(-1, rows.shape[1]))])
+        values = []
+        for known in self._responses if fills is None else [self._responses[fill] for fill in fills]:
+            by_side = np.array([known[place] for place in places]).reshape(-1, len(rows))
+            values.append(objective.combine(by_side))
+        return over_fills(np.stack(values), self.how)
+
+    def observed(self, objective: Objective) -> tuple[Bools, Floats]:
+        """All sets (m, n), and F on each fill (fills, m): NaN where it is not known."""
+        rows, responses = self.rows, self.responses
+        if objective.alpha == 1:
+            return rows, responses
+        if objective.alpha == 0:
+            return ~rows, 1 - responses
+        places = {row.tobytes(): place for place, row in enumerate(rows)}
+        rest = np.array([places.get(row.tobytes(), -1) for row in ~rows], dtype=np.intp)
+        removed = np.where(rest >= 0, responses[:, rest], np.nan)
+        return rows, np.stack([objective.combine(np.stack(both)) for both in zip(responses, removed, strict=True)])
 
     def scored(self, objective: Objective) -> tuple[Bools, Floats]:
-        """The sets (m, n) whose F is known, and F (m,)."""
-        if objective.alpha == 1:
-            return self.rows, self.responses
-        if objective.alpha == 0:
-            return ~self.rows, over_fills(1 - self._by_fill, self._how)
-        keys = pack(~self.rows)
-        rest = np.array([[known.get(key, np.nan) for key in keys] for known in self._responses])
-        known = ~np.isnan(rest[0])
-        both = np.stack([self._by_fill, rest], axis=1)[:, :, known]
-        return self.rows[known], over_fills(np.stack([objective.combine(one) for one in both]), self._how)
+        """The sets (m, n) whose F is known on every fill, and F (m,)."""
+        rows, scores = self.observed(objective)
+        known = ~np.isnan(scores).any(axis=0)
+        return rows[known], over_fills(scores[:, known], self.how)
 
     def frontier(self, largest: int) -> dict[int, float]:
         """The best response by the size of the kept set, from 1 to `largest`, where any was asked for."""
-        sizes, responses = self.rows.sum(axis=1), self.responses
+        rows, responses = self.scored(SUFFICIENCY)
+        sizes = rows.sum(axis=1)
         known = (size for size in range(1, largest + 1) if (sizes == size).any())
         return {size: float(responses[sizes == size].max()) for size in known}
 
     def near(self, objective: Objective, mask: Bools) -> tuple[Bools, Floats]:
-        """Of these the sets that are at most twice as large as `mask` (n,): larger sets behave differently."""
-        rows, scores = self.scored(objective)
-        small = rows.sum(axis=1) <= 2 * mask.sum()
-        return rows[small], scores[small]
+        """What is observed of sets that are at most twice as large as `mask` (n,): larger ones behave differently."""
+        rows, scores = self.observed(objective)
+        small = (rows.sum(axis=1) <= 2 * mask.sum()) & ~np.isnan(scores).all(axis=0)
+        return rows[small], scores[:, small]
 
 
 @dataclass(eq=False)
@@ -263,32 +281,33 @@ class Oracle:
     def __init__(self, *responses: Responses, how: OverFills = "mean", cache: bool = True) -> None:
         self.responses = responses or (Responses(),)
         self.how, self.cache = how, cache
-        self.asked: set[bytes] = set()
+        self.asked: tuple[set[bytes], ...] = tuple(set() for _ in self.responses)  # by fill
         self.archive = Archive(len(self.responses), how)
         self.ledger = Ledger()
 
-    def open(self, rows: Rows, objective: Objective, stage: LedgerStage) -> Query:
-        """Work out what F of `rows` (B, ...) still needs."""
+    def open(self, rows: Rows, objective: Objective, stage: LedgerStage, fills: tuple[int, ...] | None = None) -> Query:
+        """Work out what F of `rows` (B, ...) on these fills, or all, still needs."""
+        fills = tuple(range(len(self.responses))) if fills is None else fills
         images = objective.images(rows).reshape(-1, *rows.shape[1:])
         keys, whole = pack(images), _whole(rows)
         sides = [keys[start : start + len(rows)] for start in range(0, len(keys), len(rows))]
-        new: set[bytes] = set()
-        fresh = []
+        nominal, fresh = [], []
+        before: set[bytes] = set()
         for side in sides:
-            first = {*side} - self.asked - new
-            new |= first
-            fresh.append(self._images(first, whole))
-        nominal = tuple(self._images(side, whole) for side in sides)
+            first = [{*side} - before - self.asked[fill] for fill in fills]
+            before |= {*side}
+            nominal.append(sum(1 if key == whole else len(fills) for key in side))
+            fresh.append(sum(map(len, first)) - (len(fills) - 1) * (whole in first[0]))
         index: list[int] = []
-        send_keys = []
-        for number, known in enumerate(self.responses):
-            wanted = [i for i, key in enumerate(keys) if not (number and key == whole)]
+        send_keys: list[list[bytes]] = []
+        for fill, known in enumerate(self.responses):
+            wanted = [i for i, key in enumerate(keys) if fill in fills and (fill == fills[0] or key != whole)]
             if self.cache:
                 unknown = {keys[i]: i for i in reversed(wanted) if keys[i] not in known.scores}
                 wanted = sorted(unknown.values())
             index += wanted
             send_keys.append([keys[i] for i in wanted])
-        return Query(objective, stage, keys, nominal, tuple(fresh), images[index], tuple(send_keys))
+        return Query(objective, stage, fills, keys, tuple(nominal), tuple(fresh), images[index], tuple(send_keys))
 
     def answer(self, query: Query, responses: Floats) -> Floats:
         """Take the responses (m,) to `query.send`, count them, and return F (B,)."""
@@ -315,21 +334,24 @@ class Oracle:
         values, whole = iter(responses.tolist()), _whole(query.send)
         for known, keys in zip(self.responses, query.send_keys, strict=True):
             known.scores.update((key, next(values)) for key in keys)
-            if whole in query.keys and whole not in known.scores:
-                known.copy(whole, self.responses[0])
-        new = [key for key in dict.fromkeys(query.keys) if key not in self.asked]
-        self.asked.update(new)
-        if query.send.dtype == np.bool_:  # of pixel masks there is nothing to say about regions
-            found = [[self.value(known, key) for key in new] for known in self.responses]
-            self.archive.add(new, found, query.send.shape[1])
+        if whole in query.keys:
+            self._share(whole, query.fills[0])
+        keys = [*dict.fromkeys(query.keys)]
+        for fill, known in enumerate(self.responses):
+            new = [key for key in keys if key not in self.asked[fill] and (fill in query.fills or key == whole)]
+            self.asked[fill].update(new)
+            if query.send.dtype == np.bool_:  # of pixel masks there is nothing to say about regions
+                self.archive.add(fill, new, [self.value(known, key) for key in new], query.send.shape[1])
         for side, nominal, fresh in zip(query.objective.sides, query.nominal, query.fresh, strict=True):
             self.ledger.add(query.stage, side, nominal, fresh)
-        scores = [[self.value(known, key) for key in query.keys] for known in self.responses]
-        return np.array(scores).reshape(len(self.responses), len(query.fresh), -1)
+        scores = [[self.value(self.responses[fill], key) for key in query.keys] for fill in query.fills]
+        return np.array(scores).reshape(len(query.fills), len(query.fresh), -1)
 
-    def _images(self, keys: Collection[bytes], whole: bytes | None) -> int:
-        """How many masked images these sets are, over all fills."""
-        return sum(1 if key == whole else len(self.responses) for key in keys)
+    def _share(self, whole: bytes, source: int) -> None:
+        """The whole image is the same on all fills: what is known of it on one is known on all."""
+        for known in self.responses:
+            if whole not in known.scores:
+                known.copy(whole, self.responses[source])
 
 
 def _whole(rows: Rows) -> bytes | None:

@@ -18,6 +18,7 @@ from whymask.search.swap import exchange
     "alternatives",
     "and further masks that share at most half of their regions",
     cost=lambda n, p: n + p["alternatives"] * p["other_tries"],
+    races=True,
 )
 def others(
     problem: Problem,

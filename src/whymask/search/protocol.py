@@ -110,6 +110,7 @@ class Ask:
     stage: LedgerStage
     best: Selection | Ranking
     divisible: bool = False  # whether a budget may pay for the first few rows alone, whose scores are sent then
+    fills: tuple[int, ...] | None = None  # the fills to score them on, where there are several; by default all
 
 
 Initialiser: TypeAlias = Generator[Ask, Floats, Selection]

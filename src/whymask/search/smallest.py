@@ -8,8 +8,10 @@ from whymask.arrays import Bools
 from whymask.search.discs import compact_masks, discs
 from whymask.search.limits import Count, Proportion
 from whymask.search.narrow import narrow
+from whymask.search.nested import coarse, lifted
 from whymask.search.objective import SUFFICIENCY
 from whymask.search.protocol import Ask, Initialiser, Problem, Selection, held
+from whymask.search.race import race
 from whymask.search.stage import stage
 from whymask.search.surrogate import Surrogate
 from whymask.search.swap import SPREAD, exchange
@@ -23,6 +25,7 @@ TOGETHER = 8  # masks scored at once
     "mask",
     "the fewest regions that keep 90 % of the whole image's score",
     cost=lambda n, p: 25 + 60 + 4 * p["tries"],  # discs, narrow, a few sizes
+    races=True,
 )
 def smallest(
     problem: Problem,
@@ -37,10 +40,18 @@ def smallest(
     Where no disc of 8 regions is sufficient, the whole image is narrowed down to a mask that is. That mask then loses
     regions, a quarter of them at first: up to `tries` masks of the smaller size are scored, and the first sufficient
     one loses regions in turn. Where there is none, half as many are taken away; the search ends where not even one can
-    be. Where not even the whole image is, a disc is exchanged for better masks and gains regions until one is. Where no
-    mask of up to `k_max` regions is sufficient, the best one comes back. Whether the goal was reached, and the best
-    score at every size, can be read from the result.
+    be. Of nested regions the coarse ones are searched first, and their mask then loses parts of them. Where not even
+    the whole image is sufficient, a disc is exchanged for better masks and gains regions until one is. Where no mask of
+    up to `k_max` regions is sufficient, the best one comes back. Whether the goal was reached, and the best score at
+    every size, can be read from the result.
     """
+    if problem.parents is not None:
+        search = smallest(coarse(problem), share=share, enough=enough, k_max=k_max, tries=tries)
+        found = yield from lifted(search, problem)
+        assert found.goal is not None
+        if _score(found) < found.goal:
+            return found
+        return (yield from _shrunk(problem, found, found, found.goal, problem.n, tries))
     most = problem.n if k_max is None else min(k_max, problem.n)
     whole = np.ones(problem.n, dtype=bool)
     first = compact_masks(problem, min(START, most), 1)[0]
@@ -55,7 +66,14 @@ def smallest(
             larger = _larger(problem, found, most)
             found = yield from held(exchange(problem, larger, SUFFICIENCY, tries, enough=goal), best, goal=goal)
             best = max(best, found, key=_score)
-    fewer = problem.n if _score(found) >= goal else 0
+    if _score(found) < goal:
+        return replace(best, goal=goal)
+    return (yield from _shrunk(problem, found, best, goal, most, tries))
+
+
+def _shrunk(problem: Problem, found: Selection, best: Selection, goal: float, most: int, tries: int) -> Initialiser:
+    """The smallest mask found by taking regions from one that reaches the goal; of at most `most` regions the best."""
+    fewer = problem.n
     while fewer:
         size = int(found.mask.sum())
         best = found if size <= most else best
@@ -88,7 +106,8 @@ def _smaller(problem: Problem, selection: Selection, fewer: int, goal: float, tr
         if len(rows) < min(TOGETHER, tries):
             rows.setdefault(row.tobytes(), row)
     some = np.array(list(rows.values()))
-    found = Selection.best(some, (yield Ask(some, SUFFICIENCY, "init", selection)))
+    found = yield from race(problem, some, SUFFICIENCY, selection)
+    assert found is not None
     return (yield from exchange(problem, found, SUFFICIENCY, tries - len(some), TOGETHER, enough=goal))
 
 

@@ -19,6 +19,7 @@ SLACK = 0.01  # of the mask's area: what exchanges of regions of unlike area may
     "its regions split and their parts exchanged at the same area",
     cost=lambda n, p: p["split_tries"],
     needs="nested",
+    races=True,
 )
 def split(
     problem: Problem,

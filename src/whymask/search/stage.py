@@ -62,6 +62,7 @@ class Stage(Generic[P, G]):
     cost: Callable[[int, Mapping[str, Any]], int]
     needs: Needs
     requires: str | None
+    races: bool
     baseline: bool
 
     def __post_init__(self) -> None:
@@ -103,6 +104,7 @@ def stage(
     name: str | None = None,
     needs: Needs = "sets",
     requires: str | None = None,
+    races: bool = False,
     baseline: bool = False,
 ) -> Callable[[Callable[P, G]], Stage[P, G]]:
     """Declare a generator function as a stage of recipes.
@@ -115,8 +117,9 @@ def stage(
         name: what it is called in recipes; by default the function's name with "-" for "_".
         needs: what it works on.
         requires: what else a model must be able to do: "class", "clip" or "question", as its registry entry says.
+        races: whether most of its sets are scored on some of several fills only.
         baseline: whether it is listed among the baselines.
     """
     return lambda function: Stage(
-        function, name or function.__name__.replace("_", "-"), kind, summary, cost, needs, requires, baseline
+        function, name or function.__name__.replace("_", "-"), kind, summary, cost, needs, requires, races, baseline
     )

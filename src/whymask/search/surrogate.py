@@ -34,18 +34,30 @@ class Surrogate:
         self.logarithmic = objective.alpha == 1
 
     def fit(self, rows: Bools, scores: Floats, around: Bools) -> None:
-        """Learn from sets (m, n) with F (m,), those near `around` (n,) most."""
-        sets = rows.astype(np.float64)
-        values = np.log(scores + FLOOR) if self.logarithmic else scores
-        exchanges = np.abs(sets - around).sum(axis=1) / 2
-        trust = FAR + (1 - FAR) * np.exp(-exchanges / self.near)
+        """Learn from sets (m, n) with F on each fill (fills, m), those near `around` (n,) most.
+
+        A set counts once for every fill on which F is known, that is, not NaN. Fills differ in their level, not in the
+        weights of the regions.
+        """
+        found = []
+        for some in scores:
+            known = ~np.isnan(some)
+            if known.any():
+                found.append(self._centred(rows[known].astype(np.float64), some[known], around))
+        sets, values, trust = (np.concatenate(parts) for parts in zip(*found, strict=True))
         share = trust / trust.sum()
-        sets = sets - share @ sets
-        values = values - share @ values
         values = values / max(1e-3, np.sqrt(share @ values**2))
         weighted = sets * trust[:, None] / NOISE
         self.factor = np.linalg.cholesky(self.precision + weighted.T @ sets)
         self.mean: Floats = cho_solve((self.factor, True), weighted.T @ values)
+
+    def _centred(self, sets: Floats, scores: Floats, around: Bools) -> tuple[Floats, Floats, Floats]:
+        """Sets and values of one fill around their means, and how much each tells about `around` (n,)."""
+        values = np.log(scores + FLOOR) if self.logarithmic else scores
+        exchanges = np.abs(sets - around).sum(axis=1) / 2
+        trust = FAR + (1 - FAR) * np.exp(-exchanges / self.near)
+        share = trust / trust.sum()
+        return sets - share @ sets, values - share @ values, trust
 
     def draw(self, count: int, spread: float, rng: np.random.Generator) -> Floats:
         """Weights (count, n) the regions may have, `spread` times as uncertain as they are (Thompson sampling)."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from math import inf
 from typing import TypeAlias
 
@@ -11,6 +12,7 @@ from whymask.arrays import Bools, Floats
 from whymask.search.limits import Count, NonNegative
 from whymask.search.objective import SUFFICIENCY, AnyObjective, Objective
 from whymask.search.protocol import Ask, Initialiser, Problem, Selection
+from whymask.search.race import race
 from whymask.search.stage import stage
 from whymask.search.surrogate import Surrogate
 
@@ -22,7 +24,7 @@ Allowed: TypeAlias = Callable[[Bools], bool]
 """Whether a mask (n,) may be proposed."""
 
 
-@stage("refinement", "made better by exchanging regions", cost=lambda n, p: p["tries"])
+@stage("refinement", "made better by exchanging regions", cost=lambda n, p: p["tries"], races=True)
 def swap(
     problem: Problem,
     selection: Selection,
@@ -59,20 +61,22 @@ def exchange(
     if selection.score is None:
         selection = replace(selection, score=float((yield Ask(selection.mask[None], objective, "init", selection))[0]))
     assert selection.score is not None
-    while tries > 0 and selection.score < enough:
+    for turn in count():
+        assert selection.score is not None
+        if tries <= 0 or selection.score >= enough:
+            break
         rows, scores = problem.archive.near(objective, selection.mask)
         surrogate.fit(rows, scores, selection.mask)
         known = {row.tobytes() for row in rows[rows.sum(axis=1) == size]}
         largest = max(1, LARGEST - len(rows) // PATIENCE)
         proposed = propose(selection.mask, surrogate, known, largest, min(together, tries), rng, allowed)
         if not len(proposed):
-            return replace(selection, local_optimum=True)
-        found = yield Ask(proposed, objective, "init", selection, divisible=True)
+            # Where a race dropped an exchange after some of the fills, the others might have shown it to be better.
+            return replace(selection, local_optimum=problem.archive.fills == 1)
         tries -= len(proposed)
-        top = int(np.argmax(found))
-        assert selection.score is not None
-        if found[top] > selection.score:
-            selection = Selection(proposed[top], float(found[top]), logits=selection.logits)
+        found = yield from race(problem, proposed, objective, selection, beat=selection.mask, first=turn)
+        if found is not None:
+            selection = replace(found, logits=selection.logits)
     return selection
 
 

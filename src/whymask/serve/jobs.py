@@ -176,7 +176,7 @@ class Jobs:
         explainer = Explainer(self.loaded[request.model], request.settings)
         assert job.image is not None
         case = explainer.case(job.image, target=request.target, question=request.question)
-        job.expected = explainer.recipe.estimate(case.partition.n) * len(case.fills)
+        job.expected = explainer.recipe.estimate(case.partition.n, len(case.fills))
         bound = case.bound
         job.picture = picture(viewable(bound.image), bound.canvas, bound.fill, bound.box, case.partition)
 

@@ -50,7 +50,7 @@ const choices = (names) => names.map((name) => new Option(name, name));
 function fillForm() {
   const { options } = page;
   form.model.append(...choices(options.models));
-  form.fill.append(...choices(options.fills));
+  form.fill.append(new Option("the method's usual", ""), ...choices(options.fills));
   form.model.addEventListener("change", offerMethods);
   form.method.addEventListener("change", describeMethod);
   offerMethods();

@@ -1,0 +1,235 @@
+"""`whymask explain` for many images: which they are, which are done already, and the index page."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from glob import glob, has_magic
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import typer
+from tqdm import tqdm
+
+from whymask.cli.options import Options, write_as
+from whymask.errors import ImageError, WhymaskError, whole
+from whymask.explainer.explainer import Explainer
+from whymask.images.imaging import FORMATS, read_file
+from whymask.results.base import Explanation
+from whymask.results.ordering import Ordering
+from whymask.utils.digest import digest
+from whymask.utils.files import atomic, writable
+from whymask.utils.interrupts import INTERRUPTS, exit_code
+from whymask.utils.redact import redacted
+from whymask.version import __version__
+from whymask.views.index import Entry, index_page
+
+INDEX = "index.html"
+SUFFIXES = {".jpg", ".jpeg", ".tif", ".heic", *(f".{kind.lower()}" for kind in FORMATS)}
+CHUNK = 16  # images that a process is given at a time
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to explain of every image."""
+
+    options: Options
+    model: str
+    target: str | None
+    question: str | None
+
+    def explainer(self) -> Explainer:
+        """The model with the settings."""
+        return Explainer(self.options.load(self.model), self.options.settings)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of an image: the report of its result, or why there is none."""
+
+    path: str
+    report: dict[str, Any]
+    line: str
+    error: str = ""
+
+
+def is_one(arguments: Sequence[str]) -> bool:
+    """Whether these arguments name a single image."""
+    (first, *more) = arguments
+    named = Path(first).is_file() or not (first == "-" or Path(first).is_dir() or has_magic(first))
+    return not more and named
+
+
+def images_of(arguments: Iterable[str], out: Path) -> list[str]:
+    """The images that files, folders, patterns and "-" (a list on stdin, a line each) name, each of them once."""
+    found: list[str] = []
+    for argument in arguments:
+        path = Path(argument)
+        if argument == "-":
+            found += [line.rstrip("\r\n") for line in sys.stdin if line.strip()]
+        elif path.is_dir():
+            if out.exists() and path.samefile(out):
+                raise WhymaskError(f"{path} is where the results go: pass another folder as --out.")
+            inside = sorted(str(file) for file in path.iterdir() if file.suffix.lower() in SUFFIXES and file.is_file())
+            if not inside:
+                raise WhymaskError(f"there is no image in {path}; those in folders below are found by '{path}/**/*'.")
+            found += inside
+        elif has_magic(argument) and not path.exists():
+            matching = sorted(file for file in glob(argument, recursive=True) if Path(file).suffix.lower() in SUFFIXES)
+            if not matching:
+                raise WhymaskError(f"no image matches {argument!r}.")
+            found += matching
+        else:
+            found.append(argument)
+    if not found:
+        raise WhymaskError("the list on stdin names no image.")
+    return list(dict.fromkeys(found))
+
+
+def explain_many(arguments: Sequence[str], task: Task, jobs: int) -> None:
+    """Explain every image that has no result with these settings yet; write an index page about all of them."""
+    options = task.options
+    whole("--jobs", jobs, 1)
+    paths = images_of(arguments, options.out)
+    _ = options.settings  # checked before a model is loaded
+    writable(options.out)
+    explainer = task.explainer()
+    names, failed = _names(paths, task, explainer)
+    todo = {path: name for path, name in names.items() if not _is_done(options.out, name)}
+    for path, error in failed.items():
+        _print(Outcome(path, {"error": error}, "", error), options)
+    try:
+        outcomes = _in_processes(task, todo, jobs) if jobs > 1 else _explained(task, explainer, todo)
+        for outcome in tqdm(outcomes, total=len(todo), unit="image", disable=not options.progress, leave=False):
+            if outcome.error:
+                failed[outcome.path] = outcome.error
+            _print(outcome, options)
+    except INTERRUPTS as interrupt:
+        print(f"whymask: stopped; the same command goes on from the results in {options.out}.", file=sys.stderr)
+        raise typer.Exit(exit_code(interrupt)) from None
+    _write_index(paths, names, failed, options.out)
+    if not options.as_json:
+        counts = {"explained": len(todo.keys() - failed), "explained before": len(names) - len(todo)}
+        counts |= {"failed": len(failed)}
+        print(f"{', '.join(f'{n} {what}' for what, n in counts.items() if n)}. Index: {options.out / INDEX}")
+    if failed:
+        raise typer.Exit(1)
+
+
+def _names(paths: Sequence[str], task: Task, explainer: Explainer) -> tuple[dict[str, str], dict[str, str]]:
+    """The name of every image's result, which says by its end what it depends on; and what cannot be read."""
+    options = asdict(task.options)
+    for name in ("out", "as_json", "quiet"):
+        del options[name]
+    files = {name: _content(value) for name, value in options.items() if isinstance(value, str)}
+    model = explainer.model
+    about = [options, files, task.target, task.question, model.name, model.fingerprint, model.settings, __version__]
+    names: dict[str, str] = {}
+    failed: dict[str, str] = {}
+    for path in paths:
+        try:
+            image = path if path.startswith("scene:") else hashlib.sha256(read_file(path)).hexdigest()
+        except ImageError as error:
+            failed[path] = str(error)
+        else:
+            stem = path.replace(":", "-") if path.startswith("scene:") else Path(path).stem
+            names[path] = f"{stem}-{explainer.recipe.name}-{digest([image, *about])[:8]}"
+    return names, failed
+
+
+def _content(value: str) -> str | None:
+    """What a file that an option names holds."""
+    try:
+        return hashlib.sha256(Path(value).read_bytes()).hexdigest()
+    except OSError:
+        return None
+
+
+def _is_done(out: Path, name: str) -> bool:
+    return all((out / f"{name}{suffix}").is_file() for suffix in (".npz", ".png"))
+
+
+def _explained(task: Task, explainer: Explainer, todo: dict[str, str]) -> Iterator[Outcome]:
+    """Explain images in common batches and write their results."""
+    paths = list(todo)
+    wrong: list[Outcome] = []
+
+    def fail(number: int, error: ImageError) -> None:
+        wrong.append(Outcome(paths[number], {"error": str(error)}, "", str(error)))
+
+    targets, questions = [task.target] * len(paths), [task.question] * len(paths)
+    for number, found in explainer.many(paths, targets=targets, questions=questions, on_error=fail):
+        while wrong:
+            yield wrong.pop(0)
+        if isinstance(found, Ordering):
+            found = found.with_curves(explainer.replay(found))
+        files = write_as(found, task.options.out, todo[paths[number]])
+        line = str(getattr(found, "verdict", found))
+        yield Outcome(paths[number], found.as_dict() | {"files": files}, line)
+    yield from wrong
+
+
+def _in_processes(task: Task, todo: dict[str, str], jobs: int) -> Iterator[Outcome]:
+    """The same in several processes, each with a model of its own."""
+    items = list(todo.items())
+    size = max(1, min(CHUNK, -(-len(items) // jobs)))
+    chunks = [dict(items[start : start + size]) for start in range(0, len(items), size)]
+    with _fewer_threads(jobs), get_context("spawn").Pool(min(jobs, len(chunks) or 1), _start, (task,)) as pool:
+        for outcomes in pool.imap_unordered(_chunk, chunks):
+            yield from outcomes
+
+
+@contextmanager
+def _fewer_threads(jobs: int) -> Iterator[None]:
+    """Processes that are started here share the cores."""
+    given = os.environ.get("OMP_NUM_THREADS")
+    os.environ["OMP_NUM_THREADS"] = given or str(max(1, (os.cpu_count() or 1) // jobs))
+    try:
+        yield
+    finally:
+        if given is None:
+            del os.environ["OMP_NUM_THREADS"]
+
+
+_worker: list[tuple[Task, Explainer]] = []
+"""The task of this process, if it is one of several."""
+
+
+def _start(task: Task) -> None:
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one ends it
+    _worker.append((task, task.explainer()))
+
+
+def _chunk(todo: dict[str, str]) -> list[Outcome]:
+    task, explainer = _worker[0]
+    return list(_explained(task, explainer, todo))
+
+
+def _print(outcome: Outcome, options: Options) -> None:
+    error = redacted(outcome.error)
+    if options.as_json:
+        tqdm.write(json.dumps({"image": outcome.path} | outcome.report), file=sys.stdout)
+    elif not error:
+        tqdm.write(f"{outcome.path}: {outcome.line}", file=sys.stdout)
+    if error:
+        where = "" if outcome.path in error else f"{outcome.path}: "
+        tqdm.write(f"whymask: {where}{error}", file=sys.stderr)
+
+
+def _write_index(paths: Sequence[str], names: dict[str, str], failed: dict[str, str], out: Path) -> None:
+    entries = (  # one in memory at a time
+        Entry(path, error=failed[path])
+        if path in failed
+        else Entry(path, Explanation.load(out / f"{names[path]}.npz"), f"{names[path]}.png")
+        for path in paths
+    )
+    with atomic(out / INDEX) as file:
+        file.write(index_page(entries, f"{len(paths)} image{'s' if len(paths) > 1 else ''}").encode())
