@@ -2,12 +2,14 @@
 
 import json
 from itertools import permutations
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import whymask
 from whymask.errors import WhymaskError
+from whymask.explainer.checking import _shared
 from whymask.metrics.overlap import overlap
 from whymask.results.check import Check, PhotoCheck, Shared, ShuffledCheck
 
@@ -71,6 +73,11 @@ def test_seeds_are_compared_pair_by_pair():
     masks = [whymask.explain(PICTURES[0], model, seed=seed, **settings).regions for seed in range(3)]
     expected = np.mean([overlap(one, other) for one, other in permutations(masks, 2)])
     assert found.photos[0].seeds == pytest.approx(Shared(expected, 4 / 36))
+
+
+def test_what_a_random_mask_would_share():
+    one, other = SimpleNamespace(regions=(1, 2), n=10), SimpleNamespace(regions=(2, 3, 4, 5), n=10)
+    assert _shared(one, other) == Shared(1 / 4, 2 / 10)
 
 
 def test_shuffled_weights_of_a_torch_module():

@@ -174,6 +174,19 @@ def test_tables_below(opened, results):
     assert tab.get_by_role("cell", name="canvas_fingerprint").is_visible()
 
 
+def test_what_keeps_the_answer_is_listed(opened):
+    found = whymask.explain(
+        lit(0, 96), quadrants(share=0.5), regions="grid:4x4", fill="#102030", keep="answer", null=["ne"]
+    )
+    tab = opened(found)
+    assert tab.locator(".wm-verdict").inner_text() == found.verdict.sentence
+    rows = tab.locator(".wm-folds tr").all_text_contents()
+    assert f"answer kept, alone{'yes' if found.controls.kept.alone else 'no'}" in rows
+    assert any(row.startswith("answer kept, fill, noise") for row in rows)
+    assert any(row.startswith("answer kept, other answer, top right") for row in rows)
+    assert any(row.startswith("other answer, top right0.") for row in rows)
+
+
 @pytest.mark.parametrize("width", [360, 768, 1280])
 def test_nothing_is_wider_than_the_screen(opened, results, width):
     tab = opened(*results)

@@ -68,12 +68,16 @@ whymask.folds = function folds(view) {
   const own = ["full_score", "blank_score", ...(view.ordered ? [] : ["score", "removed_score", "area", "goal"])];
   const others = view.masks.slice(1).flatMap(({ score, removed_score: removed }, i) =>
     [[`score, mask ${i + 2}`, score], [`removed_score, mask ${i + 2}`, removed]]);
-  const controls = Object.entries(entry.controls ?? {}).flatMap(([name, value]) =>
-    typeof value === "number" ? [[`control, ${name}`, value]]
-      : Object.entries(value).map(([what, score]) => [`${name === "null" ? "other answer" : "fill"}, ${what}`, score]));
+  const { kept, ...scores } = entry.controls ?? {};
+  const rows = (values, prefix) => Object.entries(values ?? {}).flatMap(([name, value]) =>
+    typeof value !== "object" ? [[`${prefix}, ${name}`, value]]
+      : Object.entries(value).map(([what, one]) =>
+        [`${prefix === "control" ? "" : `${prefix}, `}${name === "null" ? "other answer" : "fill"}, ${what}`, one]));
+  const controls = [...rows(scores, "control"), ...rows(kept, "answer kept")];
   const all = [...measures.map((name) => [name, curves[name]]), ...own.map((name) => [name, entry[name]]), ...controls,
     ...others];
-  const rounded = all.filter(([, value]) => value !== null).map(([name, value]) => [name, value.toFixed(4)]);
+  const shown = (value) => typeof value === "number" ? value.toFixed(4) : value ? "yes" : "no";
+  const rounded = all.filter(([, value]) => value !== null).map(([name, value]) => [name, shown(value)]);
   const image = { suff: "kept", necc: "removed" };
   const stages = Object.entries(entry.ledger.stages).flatMap(([stage, sides]) =>
     Object.entries(sides).map(([side, { mec, nominal }]) => [stage, image[side], mec, nominal]));
