@@ -130,12 +130,28 @@ ENCODER_DECODER = _checkpoints("NAME/OF-ENCODER-DECODER", "captioner or reader o
                                "whymask.models.encoder_decoder:load", MULTIMODAL, None)  # fmt: skip
 """The same, for those whose answer is a text of a decoder's own."""
 
+DETECTOR = _checkpoints("NAME/OF-DETECTOR", "object detector of transformers (facebook/detr-resnet-50, RT-DETR, YOLOS, "
+                        "...) or a folder", "whymask.models.hf_detector:load", (), None)  # fmt: skip
+ZERO_SHOT_DETECTOR = _checkpoints("NAME/OF-OPEN-DETECTOR", "detector that looks for a text (OWL-ViT, OWLv2, Grounding "
+                                  "DINO) or a folder: classes=",
+                                  "whymask.models.hf_zero_shot_detector:load", (), None)  # fmt: skip
+SEGMENTER = _checkpoints("NAME/OF-SEGMENTER", "semantic segmentation of transformers (SegFormer, Mask2Former, ...) or "
+                         "a folder", "whymask.models.hf_segmenter:load", (), None)  # fmt: skip
+BY_ENDING = {
+    "ForObjectDetection": DETECTOR, "ForSemanticSegmentation": SEGMENTER, "ForUniversalSegmentation": SEGMENTER,
+    "ForInstanceSegmentation": SEGMENTER, "DetrForSegmentation": SEGMENTER,
+}  # fmt: skip
+"""The families of checkpoints whose class says what they do, by the ending of its name."""
+
 FAMILIES: Registry[Family] = Registry("model", "whymask.models")
 for _family in (
     *MODELS.values(),
     CHECKPOINT,
     IMAGE_TEXT,
     ENCODER_DECODER,
+    DETECTOR,
+    ZERO_SHOT_DETECTOR,
+    SEGMENTER,
     _checkpoints("NAME/OF-CLIP", "CLIP of transformers (openai/clip-vit-large-patch14, ...) or a folder",
                  "whymask.models.clip:load", (*CLASSIFIER, "clip"), "clip", "CLIPModel"),
     _checkpoints("NAME/OF-SIGLIP", "SigLIP (2) of transformers (google/siglip-base-patch16-224, ...) or a folder",
@@ -203,8 +219,13 @@ def find(name: str) -> tuple[Family, str]:
     hf = import_module("whymask.models.hf")
     config = hf.from_checkpoint(transformers.AutoConfig, checkpoint)
     types = {family.model_type: family for family in FAMILIES.values() if family.model_type}
-    names = import_module("transformers.models.auto.modeling_auto").MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+    auto = import_module("transformers.models.auto.modeling_auto")
+    names = auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
     classes = config.architectures or ()
+    for ending, family in BY_ENDING.items():
+        if any(name.endswith(ending) for name in classes):
+            open_ended = config.model_type in auto.MODEL_FOR_ZERO_SHOT_OBJECT_DETECTION_MAPPING_NAMES
+            return ZERO_SHOT_DETECTOR if open_ended else family, checkpoint
     classifies = any(name.endswith("ForImageClassification") for name in classes)
     answers = config.model_type in names and not classifies
     other = (ENCODER_DECODER if hf.decodes(config) else IMAGE_TEXT) if answers else CHECKPOINT
