@@ -174,6 +174,8 @@ for _family in (
            "whymask.models.openai_chat:OpenAIChatModel", ("httpx",), "http", can=("question",), ids="openai:(.*)"),
     Family("FILE.onnx", "ONNX classifier: size=, mean=, std=, layout=, output=", "whymask.models.onnx:OnnxClassifier",
            ("onnxruntime",), "onnx", ids=r"(?P<file>.*\.onnx)"),
+    Family("yolo:FILE.onnx", "YOLO detector as an ONNX file: labels=, size=", "whymask.models.yolo:load",
+           ("onnxruntime",), "onnx", ids=r"yolo:(?P<file>.*\.onnx)"),
     Family("FILE.py:FUNCTION", "your own: a function that returns a model, a torch module or a function over images",
            "whymask.models.own:load", can=get_args(Ability), ids=r"(?P<file>.*\.py):.*"),
 ):  # fmt: skip
