@@ -164,7 +164,7 @@ for _family in (
                  "question=", "whymask.models.llava:load", MULTIMODAL, "llava", tower="clip_vision_model"),
     Family("clip:ARCH/WEIGHTS", "CLIP of open_clip (clip:RN101/openai, ...)", "whymask.models.clip:load",
            ("open_clip",), "clip", can=(*CLASSIFIER, "clip"), ids="clip:.*"),
-    Family("torchvision:NAME", "torchvision classifier with its default weights", "whymask.models.zoo:load",
+    Family("torchvision:NAME", "torchvision classifier or detector with its default weights", "whymask.models.zoo:load",
            ("torchvision",), can=CLASSIFIER, ids="torchvision:.*"),
     Family("timm:NAME", "timm classifier with its own preprocessing", "whymask.models.zoo:load",
            ("timm",), can=CLASSIFIER, ids="timm:.*"),
