@@ -30,13 +30,15 @@ class WholeImage(Geometry):
 
     max_side: int = 512
     size: tuple[int, int] | None = None  # (height, width) when the model wants one size
+    enlarge: bool = False  # whether smaller images are enlarged to it
 
     def _placed(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
         if resize == "none":
             return np.asarray(image), WHOLE
         if self.size is not None:
             return resized(image, (self.size[1], self.size[0])), WHOLE
-        scale = min(1.0, self.max_side / max(image.size))
+        scale = self.max_side / max(image.size)
+        scale = scale if self.enlarge else min(1.0, scale)
         return resized(image, (max(1, round(image.width * scale)), max(1, round(image.height * scale)))), WHOLE
 
 

@@ -66,7 +66,13 @@ def _with_processor(model: Any, processor: Any) -> Callable[..., Any]:
     """What wraps a model of transformers that comes with its processor."""
     if not hasattr(model, "config") or not hasattr(model, "forward"):
         raise WhymaskError(f"a processor belongs to a model of transformers, not to {type(model).__name__}.")
-    if hasattr(model, "logit_scale") and hasattr(processor, "tokenizer"):  # CLIP, SigLIP
+    kind = type(model).__name__
+    if kind.endswith("ForObjectDetection"):
+        family = "hf_zero_shot_detector" if hasattr(processor, "tokenizer") else "hf_detector"
+        module, function = f"whymask.models.{family}", "wrap_pair"
+    elif kind.endswith("Segmentation"):
+        module, function = "whymask.models.hf_segmenter", "wrap_pair"
+    elif hasattr(model, "logit_scale") and hasattr(processor, "tokenizer"):  # CLIP, SigLIP
         module, function = "whymask.models.clip", "from_module"
     elif hasattr(processor, "tokenizer"):
         decodes = import_module("whymask.models.hf").decodes(model.config)
