@@ -12,8 +12,7 @@ from whymask.images.imaging import ImageSource
 from whymask.images.masking import Fills
 from whymask.methods import STAGES
 from whymask.metrics.curves import Curves
-from whymask.models.base import Model
-from whymask.models.registry import FAMILIES, Family
+from whymask.models.registry import FAMILIES, Family, ModelSource
 from whymask.results.mask import EvidenceMask
 from whymask.results.ordering import Ordering
 from whymask.results.repair import Repair
@@ -26,7 +25,7 @@ REPAIR_METHOD = "trace"  # not METHOD: the paper's repair results, and ours in d
 @accepts_settings()
 def explain(
     image: ImageSource,
-    model: Model | str = MODEL,
+    model: ModelSource = MODEL,
     *,
     target: int | str | None = None,
     question: str | None = None,
@@ -37,7 +36,8 @@ def explain(
 
     Args:
         image: a path, bytes, a PIL image or an array; for multimodal models also a list of them.
-        model: a model, or the id of one (see `whymask models`).
+        model: a model, the id of one (see `whymask models`), or anything that `whymask.wrap` takes: a torch module, a
+            pipeline, a function over images, a pair of a module and its processor.
         target: class index or name, or an answer: a word ("Yes"), a text, or a text with one [[marked]] word; by
             default what the model predicts, or the first token of its own answer.
         question: for models that answer questions.
@@ -49,7 +49,7 @@ def explain(
 @accepts_settings()
 def explain_many(
     images: Iterable[ImageSource],
-    model: Model | str = MODEL,
+    model: ModelSource = MODEL,
     *,
     targets: Iterable[int | str | None] | None = None,
     questions: Iterable[str | None] | None = None,
@@ -63,7 +63,7 @@ def explain_many(
 
     Args:
         images: drawn as needed, so a generator over a large folder is fine.
-        model: a model or the id of one.
+        model: as for `explain`.
         targets: one per image; by default what the model predicts.
         questions: one per image, for models that answer questions.
         in_flight: images searched at the same time.
@@ -77,7 +77,7 @@ def explain_many(
 @accepts_settings(method=REPAIR_METHOD)
 def repair(
     image: ImageSource,
-    model: Model | str,
+    model: ModelSource,
     *,
     want: int | str,
     question: str | None = None,
@@ -91,7 +91,7 @@ def repair(
 
     Args:
         image: a path, bytes, a PIL image or an array; for multimodal models also a list of them.
-        model: a model that reports its answers, or the id of one: multimodal models, classifiers.
+        model: as for `explain`; one that reports its answers, such as a multimodal model or a classifier.
         want: the answer that should have been given, such as "No"; for classifiers a class.
         question: for models that answer questions.
         progress: True for a bar on stderr, or a function that is called with a Progress after every batch.
@@ -100,13 +100,13 @@ def repair(
 
 
 def replay(
-    ordering: Ordering, model: Model | str, *, fill: Fills | None = None, batch_size: int | None = None
+    ordering: Ordering, model: ModelSource, *, fill: Fills | None = None, batch_size: int | None = None
 ) -> Curves:
     """Insert and delete the regions of an ordering one by one and record the score.
 
     Args:
         ordering: what `explain` returned for a full search; it carries the image and the regions.
-        model: the model it explains, or another one with the same input grid.
+        model: the model it explains, or another one with the same input grid; as for `explain`.
         fill: replay on another fill than the search used, to see whether the evidence carries over.
         batch_size: images per model batch.
     """

@@ -9,8 +9,8 @@ from models.tiny import lit, quadrants
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: Explainer(len), "is no model; whymask.wrap makes one"),
-        (lambda: Explainer(None), "None is no model"),
+        (lambda: Explainer(3), "wrap takes a pipeline, a torch module or a function, not int"),
+        (lambda: Explainer(None), "a function, not NoneType"),
         (lambda: Explainer(quadrants(), {"method": "trace"}), "settings are an object of the class Settings"),
         (lambda: Settings(method=None), "a method is named, such as 'discs[+]swap', not None"),
         (lambda: Settings(params=["k"]), "params maps names of parameters to values"),

@@ -27,7 +27,7 @@ from whymask.methods import METHOD, Recipe
 from whymask.metrics.curves import Curves
 from whymask.models.base import Model
 from whymask.models.memory import PeakMemory
-from whymask.models.registry import load
+from whymask.models.registry import ModelSource, as_model
 from whymask.results.mask import EvidenceMask
 from whymask.results.ordering import Ordering
 from whymask.results.repair import Repair
@@ -189,25 +189,24 @@ class Explainer:
 
     @accepts_settings()
     def __init__(
-        self, model: Model | str = MODEL, settings: Settings | None = None, **changes: Unpack[SettingsDict]
+        self, model: ModelSource = MODEL, settings: Settings | None = None, **changes: Unpack[SettingsDict]
     ) -> None:
         """Check the settings; the model is loaded when it is first used.
 
         Args:
-            model: a model, or the id of one (see `whymask models`).
+            model: a model, the id of one (see `whymask models`), or anything that `whymask.wrap` takes: a torch
+                module, a pipeline, a function over images, a pair of a module and its processor.
             settings: where to start from; each of them can also be given by name.
         """
         if not isinstance(settings, Settings | None):
             raise WhymaskError(f"settings are an object of the class Settings, not {settings!r}.")
-        if not isinstance(model, str) and not hasattr(model, "bind"):
-            raise WhymaskError(f"{model!r:.200} is no model; whymask.wrap makes one of a module, pipeline or function.")
         self.settings = replace(settings or Settings(), **changes)
-        self._model = model
+        self._model = model if isinstance(model, str) else as_model(model)
 
     @cached_property
     def model(self) -> Model:
         """The model itself."""
-        return load(self._model) if isinstance(self._model, str) else self._model
+        return as_model(self._model)
 
     @cached_property
     def recipe(self) -> Recipe:

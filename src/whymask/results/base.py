@@ -91,6 +91,21 @@ class Explanation(ABC):
         """Number of regions of the image."""
         return self.image.partition.n
 
+    @property
+    def prediction(self) -> str | None:
+        """What the model answers on the whole canvas, where it names its answers."""
+        return self.image.prediction
+
+    @property
+    def full_score(self) -> float:
+        """Score of the whole canvas."""
+        return self.image.full_score
+
+    @property
+    def blank_score(self) -> float:
+        """Score of the fill alone."""
+        return self.image.blank_score
+
     def names(self, regions: Sequence[int]) -> list[int]:
         """The numbers these regions have in the user's own label map, where one was given."""
         values = self.image.partition.values
