@@ -19,10 +19,9 @@ from whymask.results.repair import Repair
 from whymask.search.stage import Stage
 
 T = TypeVar("T")
-REPAIR_METHOD = "trace"  # not METHOD: the paper's repair results, and ours in docs/results, are TRACE's
 
 
-@accepts_settings()
+@accepts_settings
 def explain(
     image: ImageSource,
     model: ModelSource = MODEL,
@@ -46,7 +45,7 @@ def explain(
     return Explainer(model, **settings).explain(image, target=target, question=question, progress=progress)
 
 
-@accepts_settings()
+@accepts_settings
 def explain_many(
     images: Iterable[ImageSource],
     model: ModelSource = MODEL,
@@ -74,7 +73,7 @@ def explain_many(
     return explainer.many(images, targets=targets, questions=questions, in_flight=in_flight, progress=progress)
 
 
-@accepts_settings(method=REPAIR_METHOD)
+@accepts_settings
 def repair(
     image: ImageSource,
     model: ModelSource,

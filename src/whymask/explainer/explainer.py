@@ -153,41 +153,35 @@ class SettingsDict(TypedDict, total=False):
     params: Mapping[str, Any] | None
 
 
-def accepts_settings(**defaults: Any) -> Callable[[F], F]:
+def accepts_settings(function: F) -> F:
     """Decorates a function that ends in `**settings`.
 
-    Its signature and docstring list every setting, some with other `defaults`; an unknown name raises an error.
+    Its signature and docstring list every setting; an unknown name raises an error.
     """
+    own = inspect.signature(function)
+    settings = [
+        inspect.Parameter(field.name, KEYWORD, default=field.default, annotation=field.type)
+        for field in fields(Settings)
+    ]
+    shown = own.replace(parameters=[*list(own.parameters.values())[:-1], *settings])
 
-    def decorate(function: F) -> F:
-        own = inspect.signature(function)
-        settings = [
-            inspect.Parameter(
-                field.name, KEYWORD, default=defaults.get(field.name, field.default), annotation=field.type
-            )
-            for field in fields(Settings)
-        ]
-        shown = own.replace(parameters=[*list(own.parameters.values())[:-1], *settings])
+    @wraps(function)
+    def call(*args: Any, **named: Any) -> Any:
+        for name in named:
+            if name not in shown.parameters:
+                raise unknown("setting", name, shown.parameters)
+        return function(*args, **named)
 
-        @wraps(function)
-        def call(*args: Any, **named: Any) -> Any:
-            for name in named:
-                if name not in shown.parameters:
-                    raise unknown("setting", name, shown.parameters)
-            return function(*args, **{**defaults, **named})
-
-        call.__signature__ = shown  # type: ignore[attr-defined]
-        about = (inspect.getdoc(Settings) or "").partition("Args:\n")[2]  # nothing where Python runs with -OO
-        call.__doc__ = "\n".join([inspect.getdoc(function) or "", about])
-        return cast(F, call)
-
-    return decorate
+    call.__signature__ = shown  # type: ignore[attr-defined]
+    about = (inspect.getdoc(Settings) or "").partition("Args:\n")[2]  # nothing where Python runs with -OO
+    call.__doc__ = "\n".join([inspect.getdoc(function) or "", about])
+    return cast(F, call)
 
 
 class Explainer:
     """Explains images on one model, all with the same settings."""
 
-    @accepts_settings()
+    @accepts_settings
     def __init__(
         self, model: ModelSource = MODEL, settings: Settings | None = None, **changes: Unpack[SettingsDict]
     ) -> None:
@@ -293,10 +287,7 @@ class Explainer:
     def repair(
         self, image: ImageSource, *, want: int | str, question: str | None = None, progress: Report = None
     ) -> Repair:
-        """Keep only the regions that support the wanted answer and ask again; see `whymask.repair`.
-
-        The method is that of the settings; `whymask.repair` has a default of its own.
-        """
+        """Keep only the regions that support the wanted answer and ask again; see `whymask.repair`."""
         if self.settings.null:
             raise WhymaskError("repair does not search for other answers: leave null out.")
         case, settings = self.case(image, target=want, question=question), self.settings

@@ -193,6 +193,27 @@ def see_labels(labels: NDArray[Any], box: Box, shape: tuple[int, int]) -> NDArra
     return labels[np.ix_(rows, cols)]
 
 
+def on_image(values: NDArray[Any], box: Box, shape: tuple[int, int], outside: float = 0) -> NDArray[Any]:
+    """Values of a grid (H, W) that shows `box` of an image, on the image's own pixels: the inverse of `see_labels`.
+
+    Args:
+        values: (H, W), booleans or numbers.
+        box: the part of the image that the grid shows.
+        shape: (h, w) of the image. Each of its pixels gets the value of the grid pixel that its centre lies in.
+        outside: the value of pixels that the grid does not show.
+    """
+    ends = ((box[1], box[3]), (box[0], box[2]))
+    inside, places = [], []
+    for pixels, grid, (first, last) in zip(shape, values.shape, ends, strict=True):
+        # A centre on the border of two grid pixels belongs to the second, however its place was rounded.
+        place = np.floor(((np.arange(pixels) + 0.5) / pixels - first) / (last - first) * grid + 1e-9).astype(int)
+        inside.append((place >= 0) & (place < grid))
+        places.append(place[inside[-1]])
+    painted = np.full(shape, outside, dtype=values.dtype)
+    painted[np.ix_(*inside)] = values[np.ix_(*places)]
+    return painted
+
+
 @dataclass(frozen=True)
 class Preprocessed(Geometry):
     """A library's own preprocessing: steps that resize and crop an image to pixels (H, W, 3), one after the other.
