@@ -17,6 +17,7 @@ from whymask.arrays import Bools, Floats
 from whymask.errors import WhymaskError
 from whymask.images.imaging import Box, Canvas, on_image
 from whymask.images.partition import Partition
+from whymask.interop.shap import to_shap
 from whymask.models.base import Target
 from whymask.results.plotting import save_figure, show_figure
 from whymask.results.storage import SCHEMA, Arrays, Header, check, read, write
@@ -123,6 +124,10 @@ class Explanation(ABC):
         grid pixel that its centre lies in.
         """
         return self._on_photo(self.heatmap(), outside=np.nan)
+
+    def to_shap(self) -> Any:
+        """A shap.Explanation, for shap.plots.image; its values are those of `heatmap`, no Shapley values."""
+        return to_shap(self.heatmap(), self.image.canvas, self.target.label, self.blank_score)
 
     def _on_photo(self, values: NDArray[Any], outside: float = 0) -> NDArray[Any]:
         """(h, w) values of the grid on the photo's own pixels."""
