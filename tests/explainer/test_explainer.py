@@ -16,8 +16,14 @@ from models.tiny import lit, quadrants
         (lambda: Settings(params=["k"]), "params maps names of parameters to values"),
         (lambda: Explainer(quadrants(), fil="blur"), "unknown setting 'fil'; did you mean 'fill'"),
         (lambda: Settings(method="trace", k="auto"), "pass method='smallest', not 'trace'"),
-        (lambda: whymask.repair(lit(1), quadrants(), want=2, k="auto"), "pass method='smallest', not 'trace'"),
-        (lambda: whymask.repair(lit(1), quadrants(), want=2, alternatives=1), "alternatives need a method ending in"),
+        (
+            lambda: whymask.repair(lit(1), quadrants(), want=2, k="auto", method="trace"),
+            "pass method='smallest', not 'trace'",
+        ),
+        (
+            lambda: whymask.repair(lit(1), quadrants(), want=2, alternatives=1, method="trace"),
+            "alternatives need a method ending in",
+        ),
         (lambda: whymask.explain(lit(1), quadrants(), progress="bar"), "progress is True, False or a function"),
     ],
 )
