@@ -130,7 +130,10 @@ PAGES = {
     ),
     "bench/efficientnet-lite2": Page("EfficientNet-lite2", ("efficientnet-lite2",), **NETWORK),
     "bench/resnet50": Page(
-        "ResNet-50", ("resnet50",), f"{ONE_GPU} In fp32 with TF32; the configuration asks for half precision.", **NETWORK
+        "ResNet-50",
+        ("resnet50",),
+        f"{ONE_GPU} In fp32 with TF32; the configuration asks for half precision.",
+        **NETWORK,
     ),
     "bench/coco": Page(
         "Evidence and true objects",

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from whymask.api import REPAIR_METHOD
 from whymask.cli.many import Task, explain_many, is_one
 from whymask.cli.options import ImageFile, Options, Question, with_options
 from whymask.errors import WhymaskError
@@ -69,7 +68,7 @@ def explain(
     options.finish(first, f"{Path(image).stem}-{explainer.recipe.name}", lines, report)
 
 
-@with_options(method=REPAIR_METHOD)
+@with_options()
 def repair(
     image: ImageFile,
     model: Annotated[str, typer.Option(help="A model id, see 'whymask models'.", show_default=False)],

@@ -33,7 +33,7 @@ class OnnxClassifier(Classifier):
         self,
         file: str | Path,
         *,
-        size: int,
+        size: int | tuple[int, int],
         mean: Sequence[float],
         std: Sequence[float],
         layout: Literal["NCHW", "NHWC"] = "NCHW",
@@ -71,7 +71,7 @@ class OnnxClassifier(Classifier):
         self.settings = {"device": device, "dtype": "fp32", "runtime": runtime_version()}
         self.input = self.session.get_inputs()[0].name
         with single():
-            classes = self._run(self.encode(np.zeros((size, size, 3), dtype=np.uint8))[None]).shape
+            classes = self._run(self.encode(np.zeros((*self.geometry.shape, 3), dtype=np.uint8))[None]).shape
         if len(classes) != 2:
             hint = f"; a YOLO detector is loaded as yolo:{path}" if len(classes) == 3 else ""
             raise WhymaskError(f"{path} must return (B, classes), not {len(classes)} dimensions{hint}.")

@@ -6,14 +6,17 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 from whymask.errors import WhymaskError, unknown
 from whymask.models.base import Model
-from whymask.models.own import check_options
+from whymask.models.own import check_options, wrap
 from whymask.models.packages import required
 from whymask.utils.redact import public
 from whymask.utils.registry import Registry
+
+ModelSource: TypeAlias = Model | str | Callable[..., Any] | tuple[Any, Any]
+"""A model, the id of one, or what `wrap` takes: a torch module, a pipeline, a function, (module, processor)."""
 
 Ability = Literal["gradients", "class", "clip", "question"]
 """Has gradients; distinguishes classes; is a CLIP of transformers; answers questions."""
@@ -201,6 +204,15 @@ def load(name: str, /, **options: Any) -> Model:
             raise WhymaskError(f"the loader of {family.name} cannot be imported: {error}{hint}.") from error
     check_options(loader, options, public(name), given=1)
     return loader(argument, **options)
+
+
+def as_model(model: ModelSource) -> Model:
+    """A model, the model of an id, or what `wrap` makes of anything else; a pair is a module and its processor."""
+    if isinstance(model, str):
+        return load(model)
+    if hasattr(model, "bind"):
+        return cast(Model, model)
+    return wrap(*model) if isinstance(model, tuple) and len(model) == 2 else wrap(model)
 
 
 def find(name: str) -> tuple[Family, str]:
