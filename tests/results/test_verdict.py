@@ -52,6 +52,15 @@ def test_a_share_of_the_whole_or_the_goal():
     assert code(score=0.6, goal=0.6, controls=None) == "enough"
 
 
+def test_a_mask_of_most_of_the_image_is_no_few_regions():
+    assert code(area=0.5) == "enough"
+    assert code(area=0.5 + STEP) == "not_enough"
+    assert code(area=0.6, at=Thresholds(few=0.7)) == "enough"
+    assert code(area=0.6, controls=controls(fills=(0.1, 0.1))) == "not_enough"  # before one_fill
+    sentence = judge(**GOOD, area=0.834, controls=controls()).sentence
+    assert sentence.startswith("No few regions are enough: to score 0.90 it takes 83% of the image")
+
+
 def test_half_of_the_score_on_every_fill_that_was_not_searched():
     assert code(controls=controls(fills=(0.9, 0.45 + STEP))) == "enough"
     assert code(controls=controls(fills=(0.45 - STEP, 0.9))) == "one_fill"
