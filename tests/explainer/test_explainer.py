@@ -9,15 +9,21 @@ from models.tiny import lit, quadrants
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: Explainer(len), "is no model; whymask.wrap makes one"),
-        (lambda: Explainer(None), "None is no model"),
+        (lambda: Explainer(3), "wrap takes a pipeline, a torch module or a function, not int"),
+        (lambda: Explainer(None), "a function, not NoneType"),
         (lambda: Explainer(quadrants(), {"method": "trace"}), "settings are an object of the class Settings"),
         (lambda: Settings(method=3), "a method is named, such as 'smallest', not 3"),
         (lambda: Settings(params=["k"]), "params maps names of parameters to values"),
         (lambda: Explainer(quadrants(), fil="blur"), "unknown setting 'fil'; did you mean 'fill'"),
         (lambda: Settings(method="trace", k="auto"), "k='auto' is the method 'smallest'"),
-        (lambda: whymask.repair(lit(1), quadrants(), want=2, k="auto"), "k='auto' is the method 'smallest'"),
-        (lambda: whymask.repair(lit(1), quadrants(), want=2, alternatives=1), "alternatives need a method ending in"),
+        (
+            lambda: whymask.repair(lit(1), quadrants(), want=2, k="auto", method="trace"),
+            "k='auto' is the method 'smallest'",
+        ),
+        (
+            lambda: whymask.repair(lit(1), quadrants(), want=2, alternatives=1, method="trace"),
+            "alternatives need a method ending in",
+        ),
         (lambda: whymask.explain(lit(1), quadrants(), progress="bar"), "progress is True, False or a function"),
     ],
 )

@@ -1,3 +1,4 @@
+import inspect
 import subprocess
 import sys
 
@@ -275,7 +276,9 @@ def test_seed_and_parameters_reach_the_search():
     assert torch.equal(masks[0], masks[2])
     assert not torch.equal(masks[0], masks[1])
     model = Recorder()
-    attribute(EvidenceAttribution(model, k=4, params={"rounds": 1, "samples": 3}), x, target=0, feature_mask=BLOCKS)
+    attribute(
+        EvidenceAttribution(model, "trace", k=4, params={"rounds": 1, "samples": 3}), x, target=0, feature_mask=BLOCKS
+    )
     assert sum(map(len, model.images)) == 3
 
 
@@ -285,7 +288,7 @@ def test_seed_and_parameters_reach_the_search():
         ({"method": "trce"}, "did you mean 'trace'"),
         ({"output": "logit"}, "did you mean 'logits'"),
         ({"seed": -1}, "a seed must be"),
-        ({"params": {"elites": 3}}, "unknown parameter of trace"),
+        ({"params": {"elites": 3}}, r"unknown parameter of discs\+swap"),
     ],
 )
 def test_bad_settings_are_refused_at_once(options, words):
@@ -296,7 +299,7 @@ def test_bad_settings_are_refused_at_once(options, words):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"inputs": batch(0)[0]}, r"\(N, C, H, W\)"),
+        ({"inputs": batch(0)[0, 0]}, r"\(N, C, H, W\)"),
         ({"inputs": batch(0).numpy()}, r"\(N, C, H, W\)"),
         ({"inputs": batch(0)[:0]}, "none of these sizes 0"),
         ({"target": 4}, r"target 4 .* 0 \.\.\. 3"),
@@ -336,3 +339,53 @@ def test_bad_models(model, words):
 def test_importing_the_package_is_light():
     code = "import sys, whymask.interop; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_is_an_attribution_of_captum():
+    captum = pytest.importorskip("captum.attr", reason="captum is not installed: whymask[gradients]")
+    finder = EvidenceAttribution(Quadrants())
+    assert isinstance(finder, captum.Attribution)
+    assert finder.get_name() == "Evidence Attribution"
+    assert not finder.multiplies_by_inputs  # no map times the image, as of captum's other perturbation methods
+    assert not finder.has_convergence_delta()
+    own, theirs = (
+        list(inspect.signature(kind.attribute).parameters) for kind in (EvidenceAttribution, captum.FeatureAblation)
+    )
+    assert own == [name for name in theirs if name != "kwargs"]
+
+
+def test_further_arguments_follow_their_examples():
+    """Each example has a class of its own as an argument: the quadrant that the model is told to look at."""
+
+    def lookup(images, place, sharpness, name):
+        assert name == "quadrants"
+        assert len(place) == len(images)
+        quarter = torch.nn.functional.adaptive_avg_pool2d(images.mean(dim=1, keepdim=True), 2).flatten(1)
+        return sharpness * torch.stack([quarter.gather(1, place[:, None])[:, 0], quarter.mean(dim=1)], dim=1)
+
+    places = torch.tensor([3, 0, 2])
+    inputs = torch.full((3, 3, 32, 32), 0.8)
+    found = EvidenceAttribution(lookup, k=1).attribute(
+        inputs, 0, 0, (places, 9.0, "quadrants"), QUARTERS, perturbations_per_eval=3
+    )
+    torch.testing.assert_close(found, torch.stack([quadrant(int(place)) for place in places]), rtol=0, atol=0)
+    one = EvidenceAttribution(lambda images, scale: scale * Quadrants()(images), k=1)
+    torch.testing.assert_close(
+        attribute(one, batch(1), additional_forward_args=2.0, feature_mask=QUARTERS), quadrant(1)[None]
+    )
+
+
+def test_images_without_channels():
+    def grey(images):
+        assert images.shape[1:] == (32, 32)
+        return Quadrants()(images[:, None])
+
+    inputs = batch(2, 1)[:, 0]
+    for mask in (QUARTERS, QUARTERS[None], QUARTERS.expand(2, -1, -1)):
+        found = attribute(EvidenceAttribution(grey, k=1), inputs, feature_mask=mask)
+        torch.testing.assert_close(found, torch.stack([quadrant(2)[0], quadrant(1)[0]]), rtol=0, atol=0)
+    by_superpixel = attribute(EvidenceAttribution(grey, k=4), inputs)
+    assert by_superpixel.shape == inputs.shape
+    halves = torch.stack([torch.zeros(32, 32), torch.ones(32, 32)]) * 0.5
+    found = attribute(EvidenceAttribution(grey, k=1), inputs, halves, feature_mask=QUARTERS)
+    torch.testing.assert_close(found, torch.stack([quadrant(2)[0], quadrant(1)[0]]), rtol=0, atol=0)

@@ -106,17 +106,22 @@ def bare() -> Tokenizer:
 def tokenizer(tokens: dict[str, Any], bos: bool = False) -> transformers.PreTrainedTokenizerFast:
     """The tokenizer with a family's special tokens."""
     usual = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"}
-    listed = list(tokens.get("plain", ()))
-    own = {name: token for name, token in tokens.items() if name != "plain"}
     words = transformers.PreTrainedTokenizerFast(
         tokenizer_object=Tokenizer.from_str(bare().to_str()),
-        **{name: own.pop(name, token) for name, token in usual.items()},
+        **{name: tokens.get(name, token) for name, token in usual.items()},
     )
-    words.add_special_tokens({"extra_special_tokens": list(dict.fromkeys([*own.values(), *listed]))})
+    special(words, {name: token for name, token in tokens.items() if name not in usual})
     if bos:
         words.backend_tokenizer.post_processor = processors.TemplateProcessing(
             single=f"{words.bos_token} $A", special_tokens=[(words.bos_token, words.bos_token_id)]
         )
+    return words
+
+
+def special(words: Any, tokens: dict[str, Any]) -> Any:
+    """The same tokenizer with a family's special tokens, those under "plain" without a name of their own."""
+    own = {name: token for name, token in tokens.items() if name != "plain"}
+    words.add_special_tokens({"extra_special_tokens": list(dict.fromkeys([*own.values(), *tokens.get("plain", ())]))})
     words.init_kwargs["extra_special_tokens"] = own
     words._set_model_specific_special_tokens(special_tokens=own)
     return words

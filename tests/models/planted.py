@@ -36,3 +36,32 @@ def boxes(images):
             }
         )
     return found
+
+
+def segments(images):
+    """Probabilities of ground, bright and dark on cells of 8 pixels, by how bright each cell is."""
+    cells = images.mean(axis=3).reshape(len(images), 8, 8, 8, 8).mean(axis=(2, 4)) / 255
+    bright = np.clip((cells - 0.5) * 2, 0, 1)
+    return np.stack([1 - bright, bright * 0.75, bright * 0.25], axis=-1)
+
+
+ALPHABET = "_ab c"
+GLYPHS = [1, 1, 0, 2, 3, 4, 0, 4]  # by column of 8 pixels: "ab cc", each seen as far as its column is bright
+
+
+def line():
+    """A picture of text: bright columns where there is a glyph, the blank's are dark."""
+    image = np.full((16, 64, 3), 20, np.uint8)
+    for step, column in enumerate(GLYPHS):
+        if column:
+            image[:, 8 * step : 8 * step + 8] = 250
+    return image
+
+
+def characters(images):
+    """Probabilities (B, 8, 5): that of a column's own glyph is how bright it is."""
+    bright = images.mean(axis=(1, 3)).reshape(len(images), 8, 8).mean(axis=2) / 255
+    found = np.zeros((len(images), 8, len(ALPHABET)))
+    found[:, np.arange(8), GLYPHS] = bright
+    found[..., 0] = np.where(np.array(GLYPHS) == 0, 1, 1 - bright)
+    return found

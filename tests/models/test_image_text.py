@@ -252,6 +252,8 @@ def test_gradients_pass_through_composed_inputs_alone(checkpoint):
     assert sorted(found.order) == list(range(16))
     assert found.map is not None
     assert np.ptp(found.map) > 0
+    case = Case.of(PHOTO, model, question=QUESTION, regions="grid:4x4")
+    assert case.differentiable().at_once == 1  # as the paper's "original" rows
     _, tiles = checkpoint("internvl")
     with pytest.raises(WhymaskError, match="needs gradients"):
         whymask.explain(PHOTO, tiles, question=QUESTION, method="gradient", regions="grid:4x4")

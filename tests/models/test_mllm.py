@@ -165,6 +165,22 @@ def test_many_questions_at_once_equal_each_alone(checkpoint):
         assert many[i].score == pytest.approx(alone.score, abs=1e-5)
 
 
+def test_the_graph_of_one_image_is_held_at_a_time(checkpoint):
+    """As the paper's "original" rows do; classifiers take several images at once."""
+    _, _, model = checkpoint
+    sizes = []
+
+    def note(head, inputs):
+        if torch.is_grad_enabled():
+            sizes.append(len(inputs[0]))
+
+    heard = model.module.lm_head.register_forward_pre_hook(note)
+    quick = {"iterations": 1, "ig_steps": 3, "size": 4}
+    whymask.explain(PHOTO, model, question=QUESTION, method="igos++", params=quick, regions="grid:3x3")
+    heard.remove()
+    assert sizes.count(1) == len(sizes) >= 4 * 3
+
+
 def test_goes_on_in_halves_when_memory_runs_out(checkpoint, monkeypatch):
     _, _, model = checkpoint
     settings = {

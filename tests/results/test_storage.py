@@ -39,9 +39,9 @@ def test_old_files_keep_their_contents(name, tmp_path):
     if "seed_regions" in header:
         header["initial_mask"] = header.pop("seed_regions")
     now = json.loads(json.dumps(loaded.as_dict()))
-    added = {name: now.pop(name) for name in ("verdict", "controls", "blank_repaired") if name in now}
+    added = {name: now.pop(name) for name in ("verdict", "controls", "blank_repaired", "photo_size") if name in now}
     assert now == header | {"schema": SCHEMA}
-    assert added.get("controls") is added.get("blank_repaired") is None
+    assert added.get("controls") is added.get("blank_repaired") is added["photo_size"] is None
     assert Explanation.load(loaded.save(tmp_path / name)).as_dict() == loaded.as_dict()
 
 

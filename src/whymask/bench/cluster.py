@@ -38,7 +38,7 @@ def connected(address: str) -> Iterator[None]:
     """In touch with the Ray at an address; "auto" takes one that runs here, else starts one of this machine alone."""
     ray = optional("ray")
     if ray is None:
-        raise WhymaskError("--ray needs Ray: pip install 'whymask[ray]'.")
+        raise WhymaskError("--ray needs Ray: pip install 'whymask[bench]'.")
     if ray.is_initialized():  # by the caller, who will end it
         yield
         return

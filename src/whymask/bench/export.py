@@ -18,7 +18,7 @@ def export(runs: Sequence[str | Path], out: Path) -> int:
     """
     pyarrow, parquet = optional("pyarrow"), optional("pyarrow.parquet")
     if pyarrow is None or parquet is None:
-        raise WhymaskError("Parquet files need pyarrow: pip install 'whymask[parquet]'.")
+        raise WhymaskError("Parquet files need pyarrow: pip install 'whymask[bench]'.")
     found = read(runs)
     lines: list[dict[str, Any]] = []
     for record in [*found.records.values(), *found.errors]:

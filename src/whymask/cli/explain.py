@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from whymask.api import REPAIR_METHOD
 from whymask.cli.many import Task, explain_many, is_one
 from whymask.cli.options import ImageFile, Options, Question, with_options
 from whymask.errors import WhymaskError
@@ -28,7 +27,10 @@ def explain(
         ),
     ],
     model: Annotated[str, typer.Option(help="A model id, see 'whymask models'.")] = MODEL,
-    target: Annotated[str | None, typer.Option(help="Class name or index, or an answer; by default its own.")] = None,
+    target: Annotated[
+        str | None, typer.Option(help="A class, an object, an answer, by name or number; by default its own.")
+    ] = None,
+    point: Annotated[str | None, typer.Option(help="X,Y: the box or segment there on the photo, in pixels.")] = None,
     question: Question = None,
     seeds: Annotated[int, typer.Option(help="Run this many seeds and report which regions recur.")] = 1,
     jobs: Annotated[int, typer.Option(help="Processes for many images, each with a model of its own.")] = 1,
@@ -40,14 +42,15 @@ def explain(
     Of many images, those that have a result with the same settings are not explained again, one that cannot be read
     costs only itself (exit code 1 at the end), and an index page shows all of them.
     """
+    wanted = target if point is None else _point(point, target)
     if not is_one(images):
         if seeds != 1:
             raise WhymaskError("--seeds compares the searches of one image: pass one.")
-        explain_many(images, Task(options, model, target, question), jobs)
+        explain_many(images, Task(options, model, wanted, question), jobs)
         return
     (image,) = images
     explainer, picture = _for_seeds(options, seeds).start(image, model)
-    case = explainer.case(picture, target=target, question=question)
+    case = explainer.case(picture, target=wanted, question=question)
     started = time.perf_counter()
     results = explainer.search(case, range(options.seed, options.seed + seeds), progress=options.progress)
     seconds = time.perf_counter() - started
@@ -65,7 +68,7 @@ def explain(
     options.finish(first, f"{Path(image).stem}-{explainer.recipe.name}", lines, report)
 
 
-@with_options(method=REPAIR_METHOD)
+@with_options()
 def repair(
     image: ImageFile,
     model: Annotated[str, typer.Option(help="A model id, see 'whymask models'.", show_default=False)],
@@ -78,6 +81,16 @@ def repair(
     explainer, picture = options.start(image, model)
     found = explainer.repair(picture, want=want, question=question, progress=options.progress)
     options.finish(found, f"{Path(image).stem}-repair", [str(found)], found.as_dict())
+
+
+def _point(given: str, target: str | None) -> tuple[float, float]:
+    if target is not None:
+        raise WhymaskError("--target and --point both say what to explain: pass one of them.")
+    try:
+        x, y = map(float, given.split(","))
+    except ValueError:
+        raise WhymaskError(f"--point takes X,Y in pixels of the photo, such as 120,80, not {given!r}.") from None
+    return x, y
 
 
 def _for_seeds(options: Options, seeds: int) -> Options:

@@ -21,6 +21,7 @@ from whymask.cli.options import Options, write_as
 from whymask.errors import ImageError, WhymaskError, whole
 from whymask.explainer.explainer import Explainer
 from whymask.images.imaging import FORMATS, read_file
+from whymask.models.base import Wanted
 from whymask.results.base import Explanation
 from whymask.results.ordering import Ordering
 from whymask.utils.digest import digest
@@ -41,7 +42,7 @@ class Task:
 
     options: Options
     model: str
-    target: str | None
+    target: Wanted
     question: str | None
 
     def explainer(self) -> Explainer:

@@ -269,6 +269,7 @@ class Case:
             prediction=named(self.model, self.responses.answers_to(whole_image[None])[0]),
             full_score=float(full),
             blank_score=float(blank),
+            photo_size=(self.bound.image.height, self.bound.image.width),
         )
         if found.order is not None:
             order = tuple(found.order.tolist())

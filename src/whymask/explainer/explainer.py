@@ -28,7 +28,7 @@ from whymask.methods import METHOD, OF_SIZE, Recipe
 from whymask.metrics.curves import Curves
 from whymask.models.base import Model, Wanted
 from whymask.models.memory import PeakMemory
-from whymask.models.registry import load
+from whymask.models.registry import ModelSource, as_model
 from whymask.results.mask import EvidenceMask
 from whymask.results.ordering import Ordering
 from whymask.results.repair import Repair
@@ -190,61 +190,54 @@ class SettingsDict(TypedDict, total=False):
     params: Mapping[str, Any] | None
 
 
-def accepts_settings(**defaults: Any) -> Callable[[F], F]:
+def accepts_settings(function: F) -> F:
     """Decorates a function that ends in `**settings`.
 
-    Its signature and docstring list every setting, some with other `defaults`; an unknown name raises an error.
+    Its signature and docstring list every setting; an unknown name raises an error.
     """
+    own = inspect.signature(function)
+    settings = [
+        inspect.Parameter(field.name, KEYWORD, default=field.default, annotation=field.type)
+        for field in fields(Settings)
+    ]
+    shown = own.replace(parameters=[*list(own.parameters.values())[:-1], *settings])
 
-    def decorate(function: F) -> F:
-        own = inspect.signature(function)
-        settings = [
-            inspect.Parameter(
-                field.name, KEYWORD, default=defaults.get(field.name, field.default), annotation=field.type
-            )
-            for field in fields(Settings)
-        ]
-        shown = own.replace(parameters=[*list(own.parameters.values())[:-1], *settings])
+    @wraps(function)
+    def call(*args: Any, **named: Any) -> Any:
+        for name in named:
+            if name not in shown.parameters:
+                raise unknown("setting", name, shown.parameters)
+        return function(*args, **named)
 
-        @wraps(function)
-        def call(*args: Any, **named: Any) -> Any:
-            for name in named:
-                if name not in shown.parameters:
-                    raise unknown("setting", name, shown.parameters)
-            return function(*args, **{**defaults, **named})
-
-        call.__signature__ = shown  # type: ignore[attr-defined]
-        about = (inspect.getdoc(Settings) or "").partition("Args:\n")[2]  # nothing where Python runs with -OO
-        call.__doc__ = "\n".join([inspect.getdoc(function) or "", about])
-        return cast(F, call)
-
-    return decorate
+    call.__signature__ = shown  # type: ignore[attr-defined]
+    about = (inspect.getdoc(Settings) or "").partition("Args:\n")[2]  # nothing where Python runs with -OO
+    call.__doc__ = "\n".join([inspect.getdoc(function) or "", about])
+    return cast(F, call)
 
 
 class Explainer:
     """Explains images on one model, all with the same settings."""
 
-    @accepts_settings()
+    @accepts_settings
     def __init__(
-        self, model: Model | str = MODEL, settings: Settings | None = None, **changes: Unpack[SettingsDict]
+        self, model: ModelSource = MODEL, settings: Settings | None = None, **changes: Unpack[SettingsDict]
     ) -> None:
         """Check the settings; the model is loaded when it is first used.
 
         Args:
-            model: a model, or the id of one (see `whymask models`).
+            model: a model, the id of one (see `whymask models`), or anything that `whymask.wrap` takes: a torch
+                module, a pipeline, a function over images, a pair of a module and its processor.
             settings: where to start from; each of them can also be given by name.
         """
         if not isinstance(settings, Settings | None):
             raise WhymaskError(f"settings are an object of the class Settings, not {settings!r}.")
-        if not isinstance(model, str) and not hasattr(model, "bind"):
-            raise WhymaskError(f"{model!r:.200} is no model; whymask.wrap makes one of a module, pipeline or function.")
         self.settings = replace(settings or Settings(), **changes)
-        self._model = model
+        self._model = model if isinstance(model, str) else as_model(model)
 
     @cached_property
     def model(self) -> Model:
         """The model itself."""
-        return load(self._model) if isinstance(self._model, str) else self._model
+        return as_model(self._model)
 
     @cached_property
     def recipe(self) -> Recipe:
@@ -348,12 +341,13 @@ class Explainer:
     def repair(
         self, image: ImageSource, *, want: int | str, question: str | None = None, progress: Report = None
     ) -> Repair:
-        """Keep only the regions that support the wanted answer and ask again; see `whymask.repair`.
-
-        The method is that of the settings; `whymask.repair` has a default of its own.
-        """
+        """Keep only the regions that support the wanted answer and ask again; see `whymask.repair`."""
         if self.settings.null:
             raise WhymaskError("repair does not search for other answers: leave null out.")
+        if self.settings.method is None and self.settings.k is None:
+            # The whole image hardly supports the wanted answer, so a share of its score is no goal.
+            explainer = Explainer(self.model, self.settings, method=OF_SIZE)
+            return explainer.repair(image, want=want, question=question, progress=progress)
         case, settings = self.case(image, target=want, question=question), self.settings
         with self._reporting(progress, case) as report:
             return attempt(case, self.recipe, settings.seed, budget=settings.budget, progress=report)

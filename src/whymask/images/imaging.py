@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from whymask.errors import ImageError, WhymaskError
+from whymask.errors import ImageError, WhymaskError, whole
 from whymask.images.encoded import TooMuchWorkError, open_image
 from whymask.utils.digest import digest
 
@@ -165,23 +165,40 @@ def resized(image: Image.Image, size: tuple[int, int]) -> Canvas:
 
 @dataclass(frozen=True)
 class CentreCrop(Geometry):
-    """The central square, `share` of the shorter side, brought to (size, size) pixels."""
+    """The central part of the image that has the grid's proportions, `share` of the largest, brought to the grid.
 
-    size: int
+    For a square grid that is a square, `share` of the shorter side.
+    """
+
+    size: int | tuple[int, int]  # of the grid: a side of a square, or (height, width)
     share: float = 1.0
+
+    def __post_init__(self) -> None:
+        for side in np.ravel(self.size):
+            whole("size", side, 1)
+        if np.size(self.size) > 2:
+            raise WhymaskError(f"size is a number of pixels or (height, width), not {self.size!r}.")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(H, W) of the grid."""
+        height, width = np.broadcast_to(self.size, 2).tolist()
+        return height, width
 
     def _placed(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
         width, height = image.size
+        rows, columns = self.shape
         box = WHOLE
         if resize == "own":
-            x, y = (self.share * min(width, height) / side / 2 for side in (width, height))
+            x = self.share * min(width, height * (columns / rows)) / width / 2
+            y = self.share * min(height, width * (rows / columns)) / height / 2
             box = (0.5 - x, 0.5 - y, 0.5 + x, 0.5 + y)
-        elif resize == "none" and image.size != (self.size, self.size):
-            raise WhymaskError(f"this model's grid is {self.size} x {self.size} pixels, not {width} x {height}.")
+        elif resize == "none" and image.size != (columns, rows):
+            raise WhymaskError(f"this model's grid is {columns} x {rows} pixels, not {width} x {height}.")
         if resize == "none":
             return np.asarray(image), box
         pixels = (box[0] * width, box[1] * height, box[2] * width, box[3] * height)
-        return np.asarray(image.resize((self.size, self.size), Image.Resampling.BICUBIC, box=pixels)), box
+        return np.asarray(image.resize((columns, rows), Image.Resampling.BICUBIC, box=pixels)), box
 
 
 def see_labels(labels: NDArray[Any], box: Box, shape: tuple[int, int]) -> NDArray[Any]:
@@ -191,6 +208,27 @@ def see_labels(labels: NDArray[Any], box: Box, shape: tuple[int, int]) -> NDArra
     x = (box[0] + (np.arange(shape[1]) + 0.5) / shape[1] * (box[2] - box[0])) * width
     rows, cols = np.clip(y.astype(int), 0, height - 1), np.clip(x.astype(int), 0, width - 1)
     return labels[np.ix_(rows, cols)]
+
+
+def on_image(values: NDArray[Any], box: Box, shape: tuple[int, int], outside: float = 0) -> NDArray[Any]:
+    """Values of a grid (H, W) that shows `box` of an image, on the image's own pixels: the inverse of `see_labels`.
+
+    Args:
+        values: (H, W), booleans or numbers.
+        box: the part of the image that the grid shows.
+        shape: (h, w) of the image. Each of its pixels gets the value of the grid pixel that its centre lies in.
+        outside: the value of pixels that the grid does not show.
+    """
+    ends = ((box[1], box[3]), (box[0], box[2]))
+    inside, places = [], []
+    for pixels, grid, (first, last) in zip(shape, values.shape, ends, strict=True):
+        # A centre on the border of two grid pixels belongs to the second, however its place was rounded.
+        place = np.floor(((np.arange(pixels) + 0.5) / pixels - first) / (last - first) * grid + 1e-9).astype(int)
+        inside.append((place >= 0) & (place < grid))
+        places.append(place[inside[-1]])
+    painted = np.full(shape, outside, dtype=values.dtype)
+    painted[np.ix_(*inside)] = values[np.ix_(*places)]
+    return painted
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ Regions: TypeAlias = str | PathLike[str] | NDArray[Any]
 """How to divide the image: "slico:64", "grid:8x8", a label-map file, a label map (H, W) or masks (m, H, W)."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Partition:
     """Disjoint regions that cover the grid: `labels` (H, W) holds 0 ... n - 1, every number at least once."""
 
@@ -31,6 +31,9 @@ class Partition:
     name: str
     values: tuple[int, ...] | None = None  # the numbers a user's own label map has for the regions
     parents: NDArray[np.intp] | None = None  # (n,) the coarse region that each lies in, where they are nested
+
+    def __repr__(self) -> str:
+        return f"<Partition {self.name}: {self.n} regions>"
 
     @cached_property
     def n(self) -> int:

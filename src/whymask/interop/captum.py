@@ -14,21 +14,26 @@ from whymask.errors import WhymaskError, unknown, whole
 from whymask.images.imaging import Canvas
 from whymask.images.masking import compose, stack
 from whymask.images.partition import Partition, numbered, partition
-from whymask.methods import Recipe
+from whymask.methods import METHOD, Recipe
 from whymask.search import Problem, Search, SearchResult, drive
 from whymask.search.driver import Piece
+
+try:
+    from captum.attr import Attribution  # type: ignore[import-untyped]
+except ImportError:  # the class works without captum
+    Attribution = object
 
 OUTPUTS = ("logits", "probs")
 
 
-class EvidenceAttribution:
+class EvidenceAttribution(Attribution):  # type: ignore[misc]
     """Finds the features of each input that are enough for a model's answer.
 
     Args:
         forward_func: images (B, C, H, W) to class scores (B, classes): a module or any function. A module is called as
             it is, so put it in evaluation mode first.
         method: a recipe (see `whymask methods`). A mask method such as "trace" gives masks, a full search such as
-            "trace+greedy" orderings. The default is the paper's, not ours: comparisons expect a published method.
+            "trace+greedy" orderings.
         k: number of features kept, for methods that have this parameter.
         output: what forward_func returns, "logits" or "probs".
         seed: reaches every random choice, together with the image.
@@ -42,7 +47,7 @@ class EvidenceAttribution:
     def __init__(
         self,
         forward_func: Callable[..., torch.Tensor],
-        method: str = "trace",
+        method: str = METHOD,
         *,
         k: int = 8,
         output: str = "logits",
@@ -53,16 +58,15 @@ class EvidenceAttribution:
             raise unknown("output", output, OUTPUTS)
         size = {"k": k} if "k" in Recipe(method).method.parameters else {}
         self.recipe = Recipe(method, {**size, **(params or {})})
-        self.forward_func, self.output = forward_func, output
+        self.forward_func, self.output = forward_func, output  # captum's own constructor would do no more
         self.seed = whole("a seed", seed, 0)
 
-    # By keyword from feature_mask on: captum has additional_forward_args in its place.
     def attribute(
         self,
         inputs: torch.Tensor,
         baselines: float | torch.Tensor | None = None,
         target: int | torch.Tensor | Sequence[int] | None = None,
-        *,
+        additional_forward_args: Any = None,
         feature_mask: torch.Tensor | None = None,
         perturbations_per_eval: int = 1,
         show_progress: bool = False,
@@ -70,9 +74,11 @@ class EvidenceAttribution:
         """Search the features of all examples together.
 
         Args:
-            inputs: (N, C, H, W), on the device of the model.
+            inputs: (N, C, H, W) or (N, H, W), on the device of the model.
             baselines: what masked features show, a number or a tensor broadcastable to inputs; 0 by default.
             target: the class to explain, one for all or N of them; by default the model's top class of each example.
+            additional_forward_args: what forward_func takes after the images, one argument or a tuple of them. Tensors
+                of length N hold a value for each example, and follow its masked copies.
             feature_mask: whole numbers broadcastable to inputs; elements of one example with the same number are one
                 feature. By default SLICO with 64 seeds on each example, its values stretched to 0 ... 255.
             perturbations_per_eval: masked copies per example in one call of forward_func; a call gets at most N times
@@ -80,11 +86,13 @@ class EvidenceAttribution:
             show_progress: draw a progress bar of the forwards.
 
         Returns:
-            (N, C, H, W), float32: 1 on the features of the mask and 0 elsewhere; for an ordering from 1 on the first
-            feature down to 1/n on the last of n: rank, not magnitude.
+            In the shape of inputs, float32: 1 on the features of the mask and 0 elsewhere; for an ordering from 1 on
+            the first feature down to 1/n on the last of n: rank, not magnitude.
         """
-        if not isinstance(inputs, torch.Tensor) or inputs.ndim != 4 or not inputs.numel():
-            raise WhymaskError("inputs must be one tensor of images (N, C, H, W), none of these sizes 0.")
+        if not isinstance(inputs, torch.Tensor) or inputs.ndim not in (3, 4) or not inputs.numel():
+            raise WhymaskError("inputs must be one tensor of images (N, C, H, W) or (N, H, W), none of these sizes 0.")
+        more = additional_forward_args
+        more = () if more is None else more if isinstance(more, tuple) else (more,)
         batch_size = len(inputs) * whole("perturbations_per_eval", perturbations_per_eval, 1)
         attributions = torch.zeros(inputs.shape, dtype=torch.float32, device=inputs.device)
         with torch.no_grad():  # not inference_mode: what a module keeps of a forward may be used in training
@@ -92,8 +100,9 @@ class EvidenceAttribution:
             fills = _broadcast("baselines", fills, inputs)
             features = _features(feature_mask, inputs)
             if target is None:
-                target = self._probabilities(inputs.clone()).argmax(dim=1)
-            parts = zip(inputs, fills, features, _targets(target, len(inputs)), strict=True)
+                target = self._probabilities(inputs.clone(), more).argmax(dim=1)
+            channels = (images if images.ndim == 4 else images[:, None] for images in (inputs, fills))
+            parts = zip(*channels, features, _targets(target, len(inputs)), range(len(inputs)), strict=True)
             examples = [Example.of(*part) for part in parts]
             searches = [Search(self.recipe, example.problem(self.seed), example) for example in examples]
             expected = sum(self.recipe.estimate(example.partition.n) for example in examples)
@@ -101,17 +110,20 @@ class EvidenceAttribution:
 
                 def respond(pieces: Sequence[Piece]) -> list[NDArray[np.float32]]:
                     images = stack([example.masked(rows) for example, rows in pieces])
-                    scores = self._scores(images, [example.target for example, rows in pieces for _ in rows])
+                    shown = [example for example, rows in pieces for _ in rows]
+                    own = _of_examples(more, [example.number for example in shown], len(inputs))
+                    images = images.reshape(len(images), *inputs.shape[1:])
+                    scores = self._scores(images, [example.target for example in shown], own)
                     bar.update(len(scores))
                     return np.split(scores, np.cumsum([len(rows) for _, rows in pieces])[:-1])
 
                 for number, found in drive(searches, respond, batch_size=batch_size):
                     values = torch.from_numpy(_values(found)).to(inputs.device)
-                    attributions[number] = values[found.about.index]
+                    attributions[number] = values[found.about.index].reshape(-1, *inputs.shape[-2:]).squeeze(0)
         return attributions
 
-    def _scores(self, images: torch.Tensor, targets: list[int]) -> NDArray[np.float32]:
-        probabilities = self._probabilities(images)
+    def _scores(self, images: torch.Tensor, targets: list[int], more: tuple[Any, ...]) -> NDArray[np.float32]:
+        probabilities = self._probabilities(images, more)
         classes = probabilities.shape[1]
         for target in targets:
             if not 0 <= target < classes:
@@ -119,8 +131,8 @@ class EvidenceAttribution:
         wanted = torch.tensor(targets, device=probabilities.device)[:, None]
         return probabilities.gather(1, wanted)[:, 0].cpu().numpy()
 
-    def _probabilities(self, images: torch.Tensor) -> torch.Tensor:
-        scores = self.forward_func(images)
+    def _probabilities(self, images: torch.Tensor, more: tuple[Any, ...]) -> torch.Tensor:
+        scores = self.forward_func(images, *more)
         shape = tuple(scores.shape) if isinstance(scores, torch.Tensor) else type(scores).__name__
         if not isinstance(scores, torch.Tensor) or scores.ndim != 2 or len(scores) != len(images):
             raise WhymaskError(
@@ -143,14 +155,15 @@ class Example:
     index: torch.Tensor  # (1 or C, H, W) the feature of every element
     partition: Partition
     target: int
+    number: int  # of the example in its batch
 
     @classmethod
-    def of(cls, x: torch.Tensor, x0: torch.Tensor, features: NDArray[np.int32], target: int) -> Self:
+    def of(cls, x: torch.Tensor, x0: torch.Tensor, features: NDArray[np.int32], target: int, number: int = 0) -> Self:
         """An example whose features (1 or C, H, W) are numbered 0 ... n - 1."""
         # Channels side by side inside their pixel: so areas and centroids hold for features of single channels too.
         labels = features.transpose(1, 2, 0).reshape(features.shape[1], -1)
         index = torch.from_numpy(features.astype(np.int64)).to(x.device)
-        return cls(x, x0, index, Partition(labels, "features"), target)
+        return cls(x, x0, index, Partition(labels, "features"), target, number)
 
     def masked(self, rows: NDArray[np.bool_]) -> torch.Tensor:
         """The masked copies (B, C, H, W) of kept sets (B, n)."""
@@ -186,12 +199,24 @@ def _canvas(x: torch.Tensor) -> Canvas:
 def _features(feature_mask: torch.Tensor | None, inputs: torch.Tensor) -> list[NDArray[np.int32]]:
     """The features (1 or C, H, W) of each example, numbered 0 ... n - 1 without gaps."""
     if feature_mask is None:
-        return [partition(_canvas(x)).labels[None] for x in inputs]
+        return [partition(_canvas(x if x.ndim == 3 else x[None])).labels[None] for x in inputs]
     if not isinstance(feature_mask, torch.Tensor) or feature_mask.is_floating_point():
         raise WhymaskError("feature_mask must be a tensor of whole numbers.")
     _broadcast("feature_mask", feature_mask, inputs)
-    mask = feature_mask[(None,) * (4 - feature_mask.ndim)].expand(len(inputs), -1, *inputs.shape[2:])
+    mask = feature_mask[(None,) * (inputs.ndim - feature_mask.ndim)]
+    mask = mask if inputs.ndim == 4 else mask[:, None]
+    mask = mask.expand(len(inputs), -1, *inputs.shape[-2:])
     return [numbered(example) for example in mask.cpu().numpy()]
+
+
+def _of_examples(more: tuple[Any, ...], numbers: list[int], count: int) -> tuple[Any, ...]:
+    """Arguments for masked copies of the examples of these numbers: tensors of `count` values follow their example."""
+    return tuple(
+        one[torch.tensor(numbers, device=one.device)]
+        if isinstance(one, torch.Tensor) and one.ndim and len(one) == count
+        else one
+        for one in more
+    )
 
 
 def _targets(target: int | torch.Tensor | Sequence[int], count: int) -> list[int]:

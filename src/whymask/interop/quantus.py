@@ -7,6 +7,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from whymask.interop.captum import EvidenceAttribution
+from whymask.methods import METHOD
 
 
 def explain_func(
@@ -14,7 +15,7 @@ def explain_func(
     inputs: ArrayLike | torch.Tensor,
     targets: ArrayLike | torch.Tensor | None,
     *,
-    method: str = "trace",
+    method: str = METHOD,
     k: int = 8,
     feature_mask: ArrayLike | torch.Tensor | None = None,
     baselines: ArrayLike | torch.Tensor | None = None,

@@ -10,7 +10,7 @@ from whymask.arrays import Floats
 from whymask.errors import WhymaskError
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Curves:
     """The replay of an ordering: regions enter an empty image, or leave the full one, one by one.
 
@@ -100,6 +100,9 @@ class Curves:
             "best@30": self.best(0.3),
             "best@50": self.best(0.5),
         }
+
+    def __repr__(self) -> str:
+        return f"<Curves of {len(self.areas)} regions: {self}>"
 
     def __str__(self) -> str:
         return (

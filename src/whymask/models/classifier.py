@@ -52,7 +52,7 @@ def labelled(name: str, classes: int, labels: Sequence[str] | None) -> list[str]
     return found
 
 
-def check_scale(mean: Sequence[float], std: Sequence[float]) -> None:
+def check_scale(mean: Sequence[float] | float, std: Sequence[float] | float) -> None:
     """Raise an error where mean and std are meant for values 0 ... 1; raw pixels (mean 0, std 1) are fine."""
     means, stds = np.abs(mean), np.abs(std)
     if stds.min() < 1 or (stds.max() == 1 and 0 < means.max() <= 1):

@@ -68,8 +68,8 @@ class Detector(Located):
     classes: list[str]
 
     @abstractmethod
-    def detect(self, inputs: Any, classes: Sequence[Sequence[str]]) -> list[Boxes]:
-        """The boxes of every input (B, ...), their scores those of its classes."""
+    def detect(self, inputs: Any, classes: Sequence[Sequence[str]], shape: tuple[int, int]) -> list[Boxes]:
+        """The boxes of every input (B, ...), their scores those of its classes; canvases have this shape (H, W)."""
 
     def sought(self, label: str | None) -> list[str]:
         """The classes to look for, when this one is meant, or any."""
@@ -80,7 +80,7 @@ class Detector(Located):
         view = self.view(image)
         (width, height), (left, top, right, bottom) = view.image.size, view.box
         classes = self.sought(None)
-        (found,) = self.detect(self.encode(view.canvas)[None], [classes])
+        (found,) = self.detect(self.encode(view.canvas)[None], [classes], view.canvas.shape[:2])
         sides = np.array([right - left, bottom - top] * 2)
         placed = [(np.array(box) * sides + [left, top] * 2) * ([width, height] * 2) for *_, box in found.objects()]
         return [
@@ -102,7 +102,7 @@ class Detector(Located):
         label = target if isinstance(target, str) and not is_number(target) else None
         classes = self.sought(label)
         column = None if label is None else classes.index(_named(label, classes))
-        (found,) = self.detect(inputs[None], [classes])
+        (found,) = self.detect(inputs[None], [classes], canvas.shape[:2])
         if column is not None:
             scores = found.scores[:, column]
             if not len(scores) or scores.max() < LEAST:
@@ -125,7 +125,7 @@ class Detector(Located):
         """By the box of every bound."""
         wanted: list[Where] = [bound.where for bound in bounds]
         classes = [self.sought(label) for label, _ in wanted]
-        found = self.detect(inputs, classes)
+        found = self.detect(inputs, classes, bounds[0].canvas.shape[:2])
         support = [
             boxes.support(names.index(label), box)
             for boxes, names, (label, box) in zip(found, classes, wanted, strict=True)
@@ -168,15 +168,15 @@ class FunctionDetector(Detector):
         """The pixels themselves."""
         return canvas
 
-    def detect(self, inputs: Any, classes: Sequence[Sequence[str]]) -> list[Boxes]:
+    def detect(self, inputs: Any, classes: Sequence[Sequence[str]], shape: tuple[int, int]) -> list[Boxes]:
         """What the function returns, as shares of the image."""
         found = list(self.function(inputs))
         if len(found) != len(inputs) or not all({"boxes", "scores", "labels"} <= one.keys() for one in found):
             raise WhymaskError(
                 f"{self.name} must return a dictionary with boxes (m, 4), scores (m,) and labels (m,) for every image."
             )
-        height, width = inputs.shape[1:3]
-        return [self._boxes(one, np.array([width, height] * 2)) for one in found]
+        sides = np.array([shape[1], shape[0]] * 2)
+        return [self._boxes(one, sides) for one in found]
 
     def _boxes(self, found: Mapping[str, Any], sides: NDArray[Any]) -> Boxes:
         boxes, scores, labels = (_array(found[part]) for part in ("boxes", "scores", "labels"))
@@ -206,9 +206,9 @@ def _named(label: str, classes: Sequence[str]) -> str:
 
 def _aimed(label: str, box: Box, probes: int) -> tuple[Target, Where, int]:
     """A box as a target, whose name says where it is: by that it is found again in a saved result."""
-    left, top, right, bottom = (round(side, 4) for side in box)
-    target = Target.named(f"{label} at {left:g},{top:g},{right:g},{bottom:g}")
-    return target, (label, (left, top, right, bottom)), probes
+    left, top, right, bottom = (round(side, 4) + 0.0 for side in box)  # no -0.0
+    sides = (f"{side:.4f}".rstrip("0").rstrip(".") for side in (left, top, right, bottom))
+    return Target.named(f"{label} at {','.join(sides)}"), (label, (left, top, right, bottom)), probes
 
 
 def _seen(found: Boxes, classes: Sequence[str]) -> str:

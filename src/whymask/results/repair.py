@@ -14,6 +14,7 @@ from whymask.results.plotting import wrapped
 from whymask.results.storage import Arrays, Header, are_regions
 from whymask.results.verdict import Thresholds, Verdict, judge
 from whymask.utils.archive import require
+from whymask.utils.text import shortened
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,7 +23,7 @@ PLAIN = ("given", "given_score", "answer", "repaired", "blank_repaired")
 LISTS = ("order", "scores", "right")
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Repair(EvidenceMask):
     """The regions to keep so that the model gives the wanted answer, and its answer to them.
 
@@ -131,6 +132,10 @@ class Repair(EvidenceMask):
             longest = f"; the longest of them removes {self.removed:.1%} of the area" if count else ""
             remarks.append(f"{count} of {self.n} prefixes are answered {self.target.label!r}{longest}.")
         return [*remarks, *super().remarks]
+
+    def _brief(self) -> str:
+        answers = f"{shortened(self.given)!r} becomes {shortened(self.answer)!r}"
+        return f"{answers} on {len(self.regions)} of {self.n} regions, {self.verdict.code}"
 
     def __str__(self) -> str:
         question, wanted = self.provenance.get("question"), repr(self.target.label)

@@ -16,6 +16,7 @@ from whymask.utils.files import atomic
 SCHEMA = 3  # 1 called an ordering's initial mask seed_regions; 2 knew one fill and no verdict
 PHOTO = 2048  # pixels of a photo's longer side; `viewable` makes them smaller
 PIXELS = 2**24  # of a model's input
+SIDE, MOST = 2**20, 2**28  # pixels of a side of the photo itself, and of all of it
 RUNS = 2**21  # runs of equal labels, row by row: the label map is sent to the viewer as these
 HEADER = 2**23  # characters; the curves of a thousand regions have about a hundred thousand
 TEXT = 100_000  # characters of a label, a question or an answer
@@ -95,6 +96,9 @@ def _check_image(header: Header, n: int) -> None:
     box, target, values = header["box"], header["target"], header["label_values"]
     fits = len(box) == 4 and all(is_number(side, 0, 1) for side in box) and box[0] < box[2] and box[1] < box[3]
     require(fits, "its box does not lie on the photo")
+    size = header.get("photo_size")
+    sized = size is None or (len(size) == 2 and all(is_count(side) and 0 < side <= SIDE for side in size))
+    require(sized and (size is None or size[0] * size[1] <= MOST), "its photo has an impossible size")
     require(set(target) == {"index", "label"} and type(target["index"]) is int, "its target has no index")
     named = values is None or (len(values) == n and all(type(value) is int for value in values))
     require(named, "its region names do not fit its regions")

@@ -18,6 +18,16 @@ def displayed(text: str) -> str:
     return DIRECTIONS.sub("", CONTROLS.sub(" ", text)).encode("utf-8", "replace").decode()
 
 
+def shortened(text: str, most: int = 40) -> str:
+    """The text as `displayed`, of at most this many characters.
+
+    >>> shortened("a bird on a wire", 9)
+    'a bird...'
+    """
+    text = displayed(text)
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
 def all_displayed(value: Any) -> Any:
     """A JSON value with every text in it as `displayed`."""
     if isinstance(value, str):

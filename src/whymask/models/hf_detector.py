@@ -1,0 +1,61 @@
+"""Object detectors of transformers: the DETR family, with fixed classes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from whymask.images.imaging import Canvas
+from whymask.models.detection import Boxes, Detector
+from whymask.models.vision import Vision, cannot, load_parts, names_of
+
+
+class HfDetector(Detector):
+    """Boxes with a softmax or a sigmoid over the classes, as its family has them."""
+
+    def __init__(self, vision: Vision) -> None:
+        self.vision, self.name, self.geometry = vision, vision.name, vision.geometry
+        self.settings, self.batch_size = vision.settings, vision.batch_size
+        self.classes = names_of(vision.module.config)
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the module and its processor."""
+        return self.vision.fingerprint
+
+    def encode(self, canvas: Canvas) -> torch.Tensor:
+        """Normalised pixels (3, H, W)."""
+        return self.vision.encode(canvas)
+
+    def detect(self, inputs: Any, classes: Sequence[Sequence[str]], shape: tuple[int, int]) -> list[Boxes]:
+        """The box of every query, with the scores of all classes."""
+        outputs = self.vision(inputs)
+        if "pred_boxes" not in outputs or outputs["logits"].ndim != 3:
+            raise cannot(self.vision.module, self.name, ValueError("it returns no boxes of queries"))
+        logits = outputs["logits"].double()
+        # A class more than there are names says that there is no object; then the classes exclude each other.
+        exclusive = logits.shape[-1] == len(self.classes) + 1
+        scores = logits.softmax(dim=-1)[..., :-1] if exclusive else logits.sigmoid()
+        return boxes_of(outputs["pred_boxes"], scores, inputs.shape[-2:], shape)
+
+
+def boxes_of(
+    placed: torch.Tensor, scores: torch.Tensor, inputs: tuple[int, int], canvas: tuple[int, int]
+) -> list[Boxes]:
+    """Boxes (B, m, 4), given by centres and sizes as shares of the padded inputs, and scores (B, m, C), by image."""
+    x, y, width, height = placed.double().unbind(-1)
+    corners = torch.stack([x - width / 2, y - height / 2, x + width / 2, y + height / 2], dim=-1)
+    corners *= torch.tensor([inputs[1] / canvas[1], inputs[0] / canvas[0]] * 2, device=corners.device)
+    return [Boxes(*pair) for pair in zip(corners.cpu().numpy(), scores.cpu().numpy(), strict=True)]
+
+
+def load(checkpoint: str, *, device: str = "cpu", dtype: str = "fp32") -> HfDetector:
+    """An object detector from the hub or a local folder; tensors only, no remote code."""
+    parts = load_parts(["AutoModelForObjectDetection"], "AutoImageProcessor", checkpoint)
+    return HfDetector(Vision(*parts, checkpoint, device=device, dtype=dtype))
+
+
+def wrap_pair(module: Any, processor: Any, *, device: str | None = None, dtype: str | None = None) -> HfDetector:
+    """A detector that is already there, with its image processor; it is left as it is."""
+    name = module.config.name_or_path or type(module).__name__
+    return HfDetector(Vision(module, processor, name, device=device, dtype=dtype, borrowed=True))

@@ -1,0 +1,61 @@
+"""Semantic segmentation by transformers: a class per pixel (SegFormer), or masks with classes (Mask2Former)."""
+
+from typing import Any
+
+import torch
+
+from whymask.arrays import Floats
+from whymask.images.imaging import Canvas
+from whymask.models.segmentation import Segmenter
+from whymask.models.vision import Vision, cannot, load_parts, names_of
+
+KINDS = ("AutoModelForSemanticSegmentation", "AutoModelForUniversalSegmentation", "AutoModelForInstanceSegmentation",
+         "AutoModelForImageSegmentation")  # fmt: skip
+
+
+class HfSegmenter(Segmenter):
+    """Probabilities on the model's own output grid, which is not enlarged to the image."""
+
+    def __init__(self, vision: Vision) -> None:
+        self.vision, self.name, self.geometry = vision, vision.name, vision.geometry
+        self.settings, self.batch_size = vision.settings, vision.batch_size
+        self.classes = names_of(vision.module.config)
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the module and its processor."""
+        return self.vision.fingerprint
+
+    def encode(self, canvas: Canvas) -> torch.Tensor:
+        """Normalised pixels (3, H, W)."""
+        return self.vision.encode(canvas)
+
+    def probabilities(self, inputs: Any, column: int | None = None) -> Floats:
+        """The softmax over classes; of masks, what each adds: its class's probability where it is."""
+        outputs = self.vision(inputs)
+        masks = next((outputs[name] for name in ("masks_queries_logits", "pred_masks") if name in outputs), None)
+        if masks is None:
+            chances = outputs["logits"].double().softmax(dim=1)  # (B, C, h, w)
+        else:
+            logits = outputs["class_queries_logits"] if "class_queries_logits" in outputs else outputs["logits"]
+            classes = logits.double().softmax(dim=-1)[..., :-1]  # (B, Q, C), without that for no object
+            wanted = classes if column is None else classes[..., column, None]
+            chances = torch.einsum("bqc,bqhw->bchw", wanted, masks.double().sigmoid()).clamp(max=1)
+            column = None if column is None else 0
+        if chances.ndim != 4:
+            raise cannot(self.vision.module, self.name, ValueError("it returns no classes of pixels"))
+        chosen = chances.permute(0, 2, 3, 1) if column is None else chances[:, column]
+        found: Floats = chosen.cpu().numpy()
+        return found
+
+
+def load(checkpoint: str, *, device: str = "cpu", dtype: str = "fp32") -> HfSegmenter:
+    """A segmenter from the hub or a local folder; tensors only, no remote code."""
+    parts = load_parts(KINDS, "AutoImageProcessor", checkpoint)
+    return HfSegmenter(Vision(*parts, checkpoint, device=device, dtype=dtype))
+
+
+def wrap_pair(module: Any, processor: Any, *, device: str | None = None, dtype: str | None = None) -> HfSegmenter:
+    """A segmenter that is already there, with its image processor; it is left as it is."""
+    name = module.config.name_or_path or type(module).__name__
+    return HfSegmenter(Vision(module, processor, name, device=device, dtype=dtype, borrowed=True))

