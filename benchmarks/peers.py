@@ -1,15 +1,15 @@
 """How small the evidence is that other tools find on the same photos, and whether it survives another fill.
 
-Every tool explains the same answers of the same model, on the same canvas with black where it masks; each ranks pixels
-or regions in its own way. The area is that of the smallest prefix of its ranking, in steps of 1 % of the pixels (or of
-one region), that keeps 90 % of the whole image's score on black. That mask is then scored on other fills. Calls are
-those of the tool alone; reading its map adds up to 100, the same for all maps. The photos are those of fills.py.
-The numbers of every photo and tool are appended to a file as they are found, so that a run can be resumed.
+Every tool explains the same answers of the same model, on the same canvas with black where it masks; most return a map.
+The area is that of the smallest part with the highest values that keeps 90 % of the whole image's score on black: in
+steps of 1 % of the pixels, or of one of whymask's regions by its mean value, whichever is smaller. That mask is then
+scored on other fills. Calls are those of the tool alone; reading a map takes some more. The photos are those of
+fills.py. The numbers of every photo and tool are appended to a file as they are found, so that a run can be resumed.
 
 Install: pip install 'whymask[peers]'; ReX, which asks for one version of numpy, and what it needs:
          pip install --no-deps rex-xai; pip install anytree fastcache imutils sqlalchemy tabulate toml
 Run:     python benchmarks/peers.py FOLDER --out records.jsonl
-Print:   python benchmarks/peers.py --out records.jsonl
+Publish: python benchmarks/peers.py --out results/peers.jsonl > docs/results/peers.md
 """
 
 import argparse
@@ -30,6 +30,7 @@ from PIL import Image
 
 import whymask
 from whymask.explainer.case import Case, prefixes
+from whymask.images.partition import Partition
 from whymask.models.base import Response
 from whymask.results.ordering import Ordering
 
@@ -38,12 +39,38 @@ FILLS = ("black", "mean", "blur", "noise", "dark_defocus")
 STEPS = 100  # prefixes of a map
 
 COLUMNS = (
-    "tool", "photos", "model calls", "90 % kept on black", "area, median", "area, mean",
+    "tool", "photos", "model calls", "90 % kept on black", "area, median", "area, mean", "area over whymask's, median",
     *(f"kept on {fill}" for fill in FILLS[1:]), "half kept on black, mean and blur", "half kept on all",
 )  # fmt: skip
 
-Masks = Any
-"""Growing masks (m, H, W) of booleans, the least area first; or a single one."""
+PAGE = """# Next to other tools
+
+The smallest evidence that other installed tools find for the same answers: {photos} photos that nothing was tuned on,
+EfficientNet-lite0, its own canvas, black where masked. The area is that of the smallest part with a tool's highest
+values that keeps 90 % of the whole image's score on black. The same mask is then shown on other fills; what it keeps
+there are medians of shares of the whole image's score.
+
+{table}
+
+`benchmarks/peers.py` computes the records (results/peers.jsonl) and this page. `whymask` is the default, the smallest
+mask on black, blur and mean together: it has to keep 90 % of the score in the mean of the three, so it may keep less on
+black. `whymask on black` is the same search on black alone. Lime runs with 1,000 samples, shap with 500 evaluations,
+otherwise both with their defaults; captum's Grad-CAM is that of the last feature maps. Maps are read in two ways, by
+hundredths of the pixels and by whymask's regions, and the smaller area counts. `ReX` is the default of 20 iterations
+with the mask that it extracts itself for 90 % of the score, the other row its map after 10.
+
+## What this does not show
+
+- Lime, shap and Grad-CAM do not look for the smallest part that is enough; they weigh all parts of an image, or say
+  where a class is seen. ReX does, but by default calls a mask sufficient where the answer stays the model's first
+  choice, which takes less than 90 % of its score (`keep="answer"` in whymask).
+- All tools but the default of whymask see black only. A smaller mask depends more on what is shown around it, so a tool
+  that keeps three times the area keeps more on a fill it has not seen: compare what is kept at similar areas.
+- One model, {photos} photos, right answers, one seed. Times are left out: they are of a shared machine.
+"""
+
+Found = Any
+"""What a tool returns: a map (H, W), or growing masks (m, H, W) of booleans, the least area first; or a single one."""
 
 
 class Calls:
@@ -63,13 +90,22 @@ class Calls:
         return self.inputs(torch.stack(encoded)).score
 
 
-def by_map(values: Any) -> Masks:
-    """The pixels of highest value in a map (H, W), 1 % more with every step."""
-    rank = np.argsort(np.argsort(-values.ravel(), kind="stable")).reshape(values.shape)
-    return rank[None] < np.linspace(0, values.size, STEPS + 1)[1:, None, None].round()
+def readings(found: Found, partition: Partition) -> list[Any]:
+    """Growing masks (m, H, W) each: of a map those by pixels and those by regions."""
+    if found.ndim == 3:
+        return [found]
+    rank = np.argsort(np.argsort(-found.ravel(), kind="stable")).reshape(found.shape)
+    pixels = rank[None] < np.linspace(0, found.size, STEPS + 1)[1:, None, None].round()
+    means = [found[partition.labels == region].mean() for region in range(partition.n)]
+    return [pixels, by_region(np.argsort(means)[::-1], partition)]
 
 
-def lime(case: Case, calls: Calls, samples: int = 1000) -> Masks:
+def by_region(order: Any, partition: Partition) -> Any:
+    """The first 1 ... n regions of an ordering, (n, H, W)."""
+    return np.stack([partition.pixels(row) for row in prefixes(order)])
+
+
+def lime(case: Case, calls: Calls, samples: int = 1000) -> Found:
     """Lime with its own segments and defaults, hidden segments black."""
     from lime.lime_image import LimeImageExplainer
 
@@ -81,10 +117,10 @@ def lime(case: Case, calls: Calls, samples: int = 1000) -> Masks:
         case.bound.canvas, chances, labels=(1,), top_labels=None, hide_color=0, num_samples=samples, random_seed=0
     )
     weights = dict(found.local_exp[1])
-    return by_map(np.vectorize(weights.get)(found.segments))
+    return np.vectorize(weights.get)(found.segments)
 
 
-def shap(case: Case, calls: Calls, evaluations: int = 500) -> Masks:
+def shap(case: Case, calls: Calls, evaluations: int = 500) -> Found:
     """The PartitionExplainer of shap, hidden parts black, its values added over the channels."""
     from shap import PartitionExplainer
     from shap.maskers import Image as ImageMasker
@@ -92,24 +128,24 @@ def shap(case: Case, calls: Calls, evaluations: int = 500) -> Masks:
     canvas = case.bound.canvas
     explainer = PartitionExplainer(lambda images: calls.images(images)[:, None], ImageMasker(np.zeros_like(canvas)))
     found = explainer(canvas[None], max_evals=evaluations, batch_size=50, silent=True)
-    return by_map(found.values[0].reshape(*canvas.shape, -1).sum(axis=(2, 3)))
+    return found.values[0].reshape(*canvas.shape, -1).sum(axis=(2, 3))
 
 
-def grad_cam(case: Case, calls: Calls) -> Masks:
-    """LayerGradCam of captum on the last convolution, enlarged to the canvas."""
+def grad_cam(case: Case, calls: Calls) -> Found:
+    """LayerGradCam of captum on the last feature maps, those that are pooled, enlarged to the canvas."""
     from captum.attr import LayerAttribution, LayerGradCam
 
     image = case.differentiable()
-    layer = [part for part in image.module.modules() if isinstance(part, torch.nn.Conv2d)][-1]
+    pooling = [part for part in image.module.modules() if isinstance(part, torch.nn.AdaptiveAvgPool2d)][-1]
     calls.count += 1
-    found = LayerGradCam(image.module, layer).attribute(
-        image.inputs[None], target=case.bound.target.index, relu_attributions=True
+    found = LayerGradCam(image.module, pooling).attribute(
+        image.inputs[None], target=case.bound.target.index, relu_attributions=True, attribute_to_layer_input=True
     )
     enlarged = LayerAttribution.interpolate(found, case.bound.canvas.shape[:2], "bilinear")
-    return by_map(enlarged[0, 0].detach().numpy())
+    return enlarged[0, 0].detach().numpy()
 
 
-def rex(case: Case, calls: Calls, iterations: int = 20, extract: float | None = None) -> Masks:
+def rex(case: Case, calls: Calls, iterations: int = 20, extract: float | None = None) -> Found:
     """The responsibility map of ReX, or the mask that it extracts itself for this share of the score."""
     from rex_xai.explanation.explanation import Explanation
     from rex_xai.explanation.rex import calculate_responsibility
@@ -130,25 +166,25 @@ def rex(case: Case, calls: Calls, iterations: int = 20, extract: float | None = 
     (data.target,) = predict(data.data)
     maps, stats = calculate_responsibility(data, args, predict)
     if extract is None:
-        return by_map(maps.get(data.target.classification))
+        return maps.get(data.target.classification)
     args.minimum_confidence_threshold = extract
     explanation = Explanation(maps, predict, data, args, stats)
     explanation.extract()
     return explanation.sufficiency_mask.reshape(case.bound.inputs.shape).any(dim=0).numpy()[None]
 
 
-def ours(case: Case, calls: Calls, **settings: Any) -> Masks:
+def ours(case: Case, calls: Calls, **settings: Any) -> Found:
     """The mask of a search, or the prefixes of an ordering."""
     explainer = whymask.Explainer(case.model, **settings)
     searched = case.again(fill=explainer.settings.shown)
     (found,) = explainer.search(searched)
     calls.count += found.ledger.mec
     if isinstance(found, Ordering):
-        return np.stack([case.partition.pixels(row) for row in prefixes(found.order)])
+        return by_region(found.order, case.partition)
     return found.mask[None]
 
 
-Tool = Callable[[Case, Calls], Masks]
+Tool = Callable[[Case, Calls], Found]
 TOOLS: dict[str, Tool] = {
     "lime": lime,
     "shap PartitionExplainer": shap,
@@ -166,19 +202,18 @@ def measure(case: Case, tool: Tool) -> dict[str, Any]:
     case.forget()
     calls, start = Calls(case), time.perf_counter()
     with redirect_stderr(io.StringIO()):  # progress bars
-        masks = tool(case, calls)
+        found = tool(case, calls)
     seconds = time.perf_counter() - start
     ((full,),), _ = case.ask(np.ones((1, case.partition.n), dtype=bool))
-    (scores,), _ = case.ask(masks.astype(np.float32))
-    reached = scores >= SHARE * full
-    mask = masks[int(reached.argmax()) if reached.any() else -1]
+    read = [first(case, masks, SHARE * full) for masks in readings(found, case.partition)]
+    mask, reached = min(read, key=lambda one: (not one[1], one[0].sum()))
     kept = {}
     for fill in FILLS:
         ((score,),), _ = case.again(fill=fill).ask(mask[None].astype(np.float32))
         kept[fill] = round(float(score / full), 4)
     return {
         "calls": calls.count,
-        "reached": bool(reached.any()),
+        "reached": reached,
         "area": round(float(mask.mean()), 4),
         "kept": kept,
         "full": round(float(full), 4),
@@ -186,21 +221,36 @@ def measure(case: Case, tool: Tool) -> dict[str, Any]:
     }
 
 
+def first(case: Case, masks: Any, goal: float) -> tuple[Any, bool]:
+    """The first of growing masks (m, H, W) that reaches the goal on black, or else the last, and whether it does."""
+    (scores,), _ = case.ask(masks.astype(np.float32))
+    reached = scores >= goal
+    return masks[int(reached.argmax()) if reached.any() else -1], bool(reached.any())
+
+
 def table(records: list[dict[str, Any]]) -> str:
     """A row for each tool."""
     lines = [f"| {' | '.join(COLUMNS)} |", "|" + "---|" * len(COLUMNS)]
+    ours_on = {record["photo"]: record["area"] for record in records if record["tool"] == "whymask"}
     for name in [tool for tool in TOOLS if any(record["tool"] == tool for record in records)]:
         rows = [record for record in records if record["tool"] == name]
         kept = np.array([[row["kept"][fill] for fill in FILLS] for row in rows])
         areas = [row["area"] for row in rows]
+        over = [row["area"] / ours_on[row["photo"]] for row in rows if row["photo"] in ours_on]
         numbers = [
             f"{len(rows)}", f"{np.mean([row['calls'] for row in rows]):,.0f}",
             f"{np.mean([row['reached'] for row in rows]):.0%}", f"{np.median(areas):.1%}", f"{np.mean(areas):.1%}",
+            f"{np.median(over):.1f}" if over else "",
             *(f"{value:.2f}" for value in np.median(kept, axis=0)[1:]),
             f"{(kept[:, :3] >= 0.5).all(axis=1).mean():.0%}", f"{(kept >= 0.5).all(axis=1).mean():.0%}",
         ]  # fmt: skip
         lines.append(f"| {name} | {' | '.join(numbers)} |")
     return "\n".join(lines)
+
+
+def page(records: list[dict[str, Any]]) -> str:
+    """The table and what it shows."""
+    return PAGE.format(table=table(records), photos=len({record["photo"] for record in records}))
 
 
 def read(file: Path) -> list[dict[str, Any]]:
@@ -240,4 +290,4 @@ if __name__ == "__main__":
             with options.out.open("a") as file:
                 file.write(json.dumps(record) + "\n")
             print(json.dumps(record), file=sys.stderr)
-    print(table(records))
+    print(page(records), end="")

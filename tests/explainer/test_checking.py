@@ -162,6 +162,7 @@ def test_other_answers_can_be_given():
     [
         ([], {}, "at least one photo"),
         (PICTURES, {"seeds": 1}, "seeds must be a whole number of at least 2, not 1"),
+        (PICTURES[:1], {"method": "blank", "k": None}, "blank keeps no regions: there is nothing to check"),
         (PICTURES, {"method": "greedy", "k": None}, "about masks, but greedy does not return one"),
     ],
 )

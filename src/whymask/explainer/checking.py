@@ -87,8 +87,9 @@ def _photo(
     found, null = by_seed[0], _null(explainer.model, settings.null)
     if null:
         found = with_null(case, found, explainer.recipe, settings.seed, null, budget=settings.budget)
+    if found.controls is None:
+        raise WhymaskError(f"{explainer.recipe.name} keeps no regions: there is nothing to check.")
     by_fill = {fill: _masks(explainer, case.again(fill=fill), [settings.seed])[0] for fill in _others(settings.shown)}
-    assert found.controls is not None
     photo = PhotoCheck(
         name=Path(image).stem if isinstance(image, str | PathLike) else f"photo {number}",
         answer=found.target.label,
