@@ -40,6 +40,7 @@ def test_an_outline_that_scores_as_well(which):
 def test_other_answers_that_reach_the_same():
     assert code(controls=controls(null=[0.72 - STEP] * 3)) == "enough"
     assert code(controls=controls(null=[0.0, 0.0, 0.72 + STEP])) == "not_above_chance"
+    assert code(full=0.2, controls=controls(null=[0.3] * 3)) == "enough"  # more than the whole, but not the same
     assert code(controls=controls(null=[0.0] * 19 + [0.9])) == "enough"  # one of twenty is chance itself
     assert code(controls=controls(null=[0.0] * 18 + [0.9])) == "not_above_chance"
 

@@ -148,7 +148,7 @@ def judge(
             f"the score is {max(controls.flat, controls.shuffled):.2f}, with the image {score:.2f}.",
         )
     if controls and controls.null:
-        rivals = [value for value in controls.null.values() if value >= high]
+        rivals = [value for value in controls.null.values() if value >= (at.share * score if suffices else needed)]
         if len(rivals) > at.chance * len(controls.null):
             return Verdict(
                 "not_above_chance",
