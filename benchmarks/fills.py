@@ -6,10 +6,12 @@ ImageNet, in the order of their names. A row is a method with its parameters and
 fill=, over_fills=, regions= and budget=.
 
 Run: python benchmarks/fills.py run FOLDER OUT.jsonl --half odd "smallest fill=several" "discs+swap tries=426"
-     python benchmarks/fills.py table OUT.jsonl --against "discs+swap tries=426"
+     python benchmarks/fills.py table OUT.jsonl
+     python benchmarks/fills.py page     (docs/fills.md, from the records in results/fills)
 """
 
 import argparse
+import gzip
 import json
 import sys
 import time
@@ -22,10 +24,14 @@ from whymask.bench.stats import intervals
 from whymask.explainer.case import Case, batching
 from whymask.explainer.together import search_together
 from whymask.methods import Recipe
+from whymask.results.verdict import Controls, judge
 
 FOUR = ("black", "mean", "blur", "grey noise")  # no search uses the last
 OTHERS = ("noise", "dark_defocus", "photo")
 SIX = (*FOUR, *OTHERS[:2])  # "photo" shows something else instead
+CODES = ("enough", "redundant", "one_fill", "shape_only", "not_enough")
+ROOT = Path(__file__).parents[1]
+PAGE, RECORDS, MARK = ROOT / "docs" / "fills.md", ROOT / "results" / "fills", "## The tables"
 SETTINGS = ("fill", "over_fills", "regions")
 AT_ONCE = 25  # photos
 
@@ -96,62 +102,116 @@ def numbers(case: Case, file: Path, found) -> dict:
         "removed": evidence.removed_score,
         "blank": evidence.image.blank_score,
         "reached": evidence.sufficient,
-        "verdict": evidence.verdict.code,
         "controls": evidence.controls.as_dict(),
         "scores": scores,
     }
 
 
-def table(options) -> None:
-    """Print a row of means for each method, and its differences to the row it is compared with."""
-    records = [json.loads(line) for file in options.files for line in file.read_text().splitlines()]
-    by_row: dict[tuple, dict] = {}
+def read(file: Path) -> dict[tuple[str, bool], dict[str, dict]]:
+    """The masks of a file of records by row and null, by photo."""
+    with gzip.open(file, "rt") if file.suffix == ".gz" else file.open() as lines:
+        records = [json.loads(line) for line in lines]
+    rows: dict[tuple[str, bool], dict[str, dict]] = {}
     for record in records:
-        by_row.setdefault((record["row"], record["null"]), {})[record["photo"]] = record
-    print(f"| {' | '.join(COLUMNS)} |", "|" + "---|" * len(COLUMNS), sep="\n")
-    for (name, null), masks in by_row.items():
-        base = {} if null else by_row.get((options.against, null), {})
-        print(f"| {name}{', another class' if null else ''} | {' | '.join(line(masks, base))} |")
-    for name, masks in by_row.items():
-        codes = [mask["verdict"] for mask in masks.values()]
-        print(f"\n{name[0]}{', another class' if name[1] else ''}:", end=" ")
-        print(", ".join(f"{code} {codes.count(code) / len(codes):.0%}" for code in sorted(set(codes))))
+        rows.setdefault((record["row"], record["null"]), {})[record["photo"]] = record
+    return rows
 
 
-COLUMNS = (
-    "row", "photos", "forwards", "regions", "area, median", "reached", *FOUR, "mean of four", "difference", *OTHERS,
-    "grey noise: difference", "half on all six",
+def tables(rows: dict[tuple[str, bool], dict[str, dict]]) -> str:
+    """Masks of a given size by their budget, each with its differences to the first row; then the smallest masks."""
+    parts = []
+    given = {key: masks for key, masks in rows.items() if next(iter(masks.values()))["reached"] is None}
+    budgets = sorted({budget_of(name) for name, null in given if not null})
+    for budget in budgets:
+        some = {name: masks for (name, null), masks in given.items() if budget_of(name) == budget and not null}
+        first = next((masks for name, masks in some.items() if "fill=" not in name), None)
+        parts.append(as_table(GIVEN, [[shown(name), *given_cells(masks, first)] for name, masks in some.items()]))
+    null = {name: masks for (name, null), masks in rows.items() if null}
+    if null:
+        cells = [[f"{shown(name)}: another class", *given_cells(masks, None)] for name, masks in null.items()]
+        parts.append(as_table(GIVEN, cells))
+    smallest = {name: masks for (name, null), masks in rows.items() if (name, null) not in given and not null}
+    parts.append(as_table(SMALLEST, [[shown(name), *smallest_cells(masks)] for name, masks in smallest.items()]))
+    return "\n\n".join(parts)
+
+
+GIVEN = (
+    "masks", "photos", "forwards", *FOUR, "mean of four", "difference", "difference, grey noise", "difference, noise",
+)  # fmt: skip
+SMALLEST = (
+    "masks", "photos", "forwards", "goal reached", "regions", "area, median", "area, mean",
+    *(f"half on {name}" for name in SIX), "half on all six", *CODES,
 )  # fmt: skip
 
 
-def line(masks: dict, base: dict) -> list[str]:
-    """The cells of a row: `masks` and those it is compared with, by photo."""
-    scores = {name: np.array([mask["scores"][name] for mask in masks.values()]) for name in (*FOUR, *OTHERS)}
+def budget_of(name: str) -> int:
+    """The forwards of a row of masks of a given size; trace takes 160."""
+    return int(name.partition("budget=")[2].split()[0]) if "budget=" in name else 160
+
+
+def shown(name: str) -> str:
+    """A row as the page names it."""
+    return f"`{name}`"
+
+
+def given_cells(masks: dict, first: dict | None) -> list[str]:
+    """The numbers of masks of a given size."""
+    means = [np.mean([mask["scores"][name] for mask in masks.values()]) for name in FOUR]
+    gaps = [difference(masks, first, names) for names in (FOUR, ("grey noise",), ("noise",))]
+    forwards = np.mean([mask["forwards"] for mask in masks.values()])
+    return [f"{len(masks)}", f"{forwards:.0f}", *(f"{mean:.3f}" for mean in means), f"{np.mean(means):.3f}", *gaps]
+
+
+def smallest_cells(masks: dict) -> list[str]:
+    """The numbers of masks whose size was searched."""
     full = np.array([mask["full"] for mask in masks.values()])
-    half = np.all([scores[name] >= 0.5 * full for name in SIX], axis=0)
-    reached = [mask["reached"] for mask in masks.values()]
-
-    def difference(*names: str) -> str:
-        both = [photo for photo in masks if photo in base]
-        if not both or base is masks:
-            return ""
-        gaps = [
-            np.mean([masks[photo]["scores"][name] - base[photo]["scores"][name] for name in names]) for photo in both
-        ]
-        (low,), (high,) = intervals(np.array(gaps)[:, None])
-        return f"{np.mean(gaps):+.3f} [{low:+.3f}, {high:+.3f}]"
-
-    def means(names) -> list[str]:
-        return [f"{scores[name].mean():.3f}" for name in names]
-
+    half = {name: np.array([mask["scores"][name] for mask in masks.values()]) >= full / 2 for name in SIX}
+    codes = [verdict(mask) for mask in masks.values()]
+    area = [mask["area"] for mask in masks.values()]
     return [
-        f"{len(masks)}", f"{np.mean([mask['forwards'] for mask in masks.values()]):.0f}",
-        f"{np.mean([mask['regions'] for mask in masks.values()]):.1f}",
-        f"{np.median([mask['area'] for mask in masks.values()]):.3f}",
-        "" if None in reached else f"{np.mean(reached):.3f}",
-        *means(FOUR), f"{np.mean([scores[name].mean() for name in FOUR]):.3f}", difference(*FOUR), *means(OTHERS),
-        difference("grey noise"), f"{half.mean():.3f}",
-    ]  # fmt: skip
+        f"{len(masks)}",
+        *(f"{np.mean([mask[name] for mask in masks.values()]):{form}}" for name, form in NUMBERS.items()),
+        f"{np.median(area):.3f}",
+        f"{np.mean(area):.3f}",
+        *(f"{np.mean(one):.2f}" for one in half.values()),
+        f"{np.mean(np.all([*half.values()], axis=0)):.3f}",
+        *(f"{codes.count(code) / len(codes):.0%}" for code in CODES),
+    ]
+
+
+NUMBERS = {"forwards": ".0f", "reached": ".3f", "regions": ".1f"}
+
+
+def verdict(mask: dict) -> str:
+    """The verdict on a mask that was searched on the fills of its row."""
+    controls = Controls.from_dict(mask["controls"])
+    numbers = {name: mask[name] for name in ("full", "score", "removed", "blank", "area")}
+    return judge(**numbers, goal=mask["score"] if mask["reached"] else 1.0, controls=controls).code
+
+
+def difference(masks: dict, first: dict | None, names) -> str:
+    """The mean difference of scores to the same photos in another row, with its interval."""
+    both = [photo for photo in masks if first is not None and photo in first]
+    if not both or masks is first:
+        return ""
+    gaps = np.array(
+        [np.mean([masks[photo]["scores"][name] - first[photo]["scores"][name] for name in names]) for photo in both]
+    )
+    (low,), (high,) = intervals(gaps[:, None])
+    return f"{gaps.mean():+.3f} [{low:+.3f}, {high:+.3f}]"
+
+
+def as_table(columns, rows) -> str:
+    """Markdown."""
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (columns, ["---"] * len(columns), *rows))
+
+
+def page() -> str:
+    """docs/fills.md: its text with the tables of the published records."""
+    files = sorted(RECORDS.glob("*.jsonl.gz"))
+    found = [f"### {file.name.removesuffix('.jsonl.gz')}\n\n{tables(read(file))}" for file in files]
+    text = PAGE.read_text(encoding="utf-8")
+    return text.partition(MARK)[0] + "\n\n".join([MARK, *found]) + "\n"
 
 
 def share(text: str) -> tuple[int, int]:
@@ -175,8 +235,9 @@ if __name__ == "__main__":
     running.add_argument("--options", default="{}", help="of the model, as JSON")
     running.set_defaults(run=run)
     showing = commands.add_parser("table")
-    showing.add_argument("files", type=Path, nargs="+")
-    showing.add_argument("--against", default="")
-    showing.set_defaults(run=table)
+    showing.add_argument("file", type=Path)
+    showing.set_defaults(run=lambda options: print(tables(read(options.file))))
+    writing = commands.add_parser("page")
+    writing.set_defaults(run=lambda _: PAGE.write_text(page(), encoding="utf-8"))
     options = parser.parse_args()
     options.run(options)

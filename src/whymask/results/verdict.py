@@ -175,7 +175,7 @@ def judge(
     if controls and controls.fills:
         kept = (
             f", and at least {min(controls.fills.values()):.2f} with "
-            f"{_listed(','.join(controls.fills), 'or', IN_ITS_PLACE)} instead"
+            f"{_listed(','.join(controls.fills), IN_ITS_PLACE)} instead"
         )
     elif controls is None:
         kept = " (not checked on other fills)"
@@ -239,7 +239,7 @@ def _judge_answer(answer: str, kept: Kept, area: float, fill: str, at: Threshold
             f"These regions are enough, but so is the rest of the image: of each alone {still}. There is other "
             "evidence.",
         )
-    also = f", also with {_listed(','.join(kept.fills), 'or', IN_ITS_PLACE)} in place of the rest" if kept.fills else ""
+    also = f", also with {_listed(','.join(kept.fills), IN_ITS_PLACE)} in place of the rest" if kept.fills else ""
     return Verdict("enough", f"These regions are enough: shown only these, {still}{also}.")
 
 
@@ -252,11 +252,11 @@ def _is_picture(fill: str) -> bool:
     return fill in ("blur", "dark_defocus", "image") or "/" in fill or "." in fill
 
 
-def _listed(names: str, word: str = "and", called: Mapping[str, str] = AS_THE_REST) -> str:
+def _listed(names: str, called: Mapping[str, str] = AS_THE_REST) -> str:
     """Fills as a sentence has them.
 
     >>> _listed("black,blur,mean")
-    'black, blurred and one colour'
+    'black, blurred or one colour'
     """
     *first, last = (called.get(name, name) for name in fill_names(names))
-    return f"{', '.join(first)} {word} {last}" if first else last
+    return f"{', '.join(first)} or {last}" if first else last

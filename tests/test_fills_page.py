@@ -1,0 +1,58 @@
+"""docs/fills.md is what its records say."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def fills(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    from benchmarks import fills
+
+    return fills
+
+
+def test_the_page_is_what_the_records_say(fills):
+    assert fills.PAGE.read_text(encoding="utf-8") == fills.page()
+
+
+def test_rows_are_parsed_as_the_page_writes_them(fills):
+    recipe, settings, budget = fills.parsed("discs+swap tries=4 fill=black,blur regions=slico:64/4 budget=90")
+    assert (recipe.name, recipe.params, budget) == ("discs+swap", {"tries": 4}, 90)
+    assert settings == {"fill": "black,blur", "regions": "slico:64/4"}
+    for file in fills.RECORDS.glob("*.gz"):
+        for name, _ in fills.read(file):
+            fills.parsed(name.removesuffix(" (no race)"))
+
+
+def test_a_run_writes_records_that_the_tables_read(tmp_path):
+    """Two photos of the right class by name, on a model that looks at brightness."""
+    from PIL import Image
+
+    for number, name in enumerate(("a", "b", "c", "d")):
+        Image.new("RGB", (32, 32), (60 * number, 200, 90)).save(tmp_path / f"{name}.jpg")
+    model = tmp_path / "model.py"
+    model.write_text(
+        "import numpy as np, whymask\n"
+        "def load():\n"
+        "    def respond(images):\n"
+        "        scores = np.full((len(images), 8), 0.05)\n"
+        "        red = images[..., 0].mean(axis=(1, 2))\n"
+        "        right = 2 * np.clip(np.rint(red / 60), 0, 3).astype(int)\n"
+        "        scores[np.arange(len(images)), right] = 0.65\n"
+        "        return scores\n"
+        "    return whymask.wrap(respond, labels=[str(i) for i in range(8)])\n"
+    )
+    script, out = [sys.executable, str(ROOT / "benchmarks" / "fills.py")], tmp_path / "out.jsonl"
+    rows = ["discs+swap k=2 tries=4 regions=grid:3x3", "smallest fill=several regions=grid:3x3"]
+    options = ["--model", f"{model}:load", "--half", "odd", "--count", "2"]
+    subprocess.run([*script, "run", str(tmp_path), str(out), *rows, *options], check=True, capture_output=True)
+    printed = subprocess.run([*script, "table", str(out)], check=True, capture_output=True, text=True).stdout
+    assert f"`{rows[0]}` | 2 |" in printed
+    assert f"`{rows[1]}` | 2 |" in printed
+    assert "half on all six" in printed
