@@ -24,8 +24,8 @@ from whymask.explainer.together import search_together
 from whymask.methods import Recipe
 
 FOUR = ("black", "mean", "blur", "grey noise")  # no search uses the last
-OTHERS = ("noise", "dark_defocus", "photo")  # nor one of these
-CONTROLS = ("noise", "dark_defocus")  # fills that masks are checked on where black, blur and mean were searched
+OTHERS = ("noise", "dark_defocus", "photo")
+SIX = (*FOUR, *OTHERS[:2])  # "photo" shows something else instead
 SETTINGS = ("fill", "over_fills", "regions")
 AT_ONCE = 25  # photos
 
@@ -120,7 +120,7 @@ def table(options) -> None:
 
 COLUMNS = (
     "row", "photos", "forwards", "regions", "area, median", "reached", *FOUR, "mean of four", "difference", *OTHERS,
-    "grey noise: difference", "half on all five",
+    "grey noise: difference", "half on all six",
 )  # fmt: skip
 
 
@@ -128,7 +128,7 @@ def line(masks: dict, base: dict) -> list[str]:
     """The cells of a row: `masks` and those it is compared with, by photo."""
     scores = {name: np.array([mask["scores"][name] for mask in masks.values()]) for name in (*FOUR, *OTHERS)}
     full = np.array([mask["full"] for mask in masks.values()])
-    half = np.all([scores[name] >= 0.5 * full for name in (*FOUR[:3], *CONTROLS)], axis=0)
+    half = np.all([scores[name] >= 0.5 * full for name in SIX], axis=0)
     reached = [mask["reached"] for mask in masks.values()]
 
     def difference(*names: str) -> str:

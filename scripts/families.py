@@ -16,6 +16,7 @@ import sys
 import warnings
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -94,12 +95,15 @@ def own(folder: Path, model: image_text.ImageText, case: Case, rows: Any) -> Any
         transformers.AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32).eval().to(model.device)
     )
     processor, scores = load_processor(folder), []
+    family = FAMILIES[module.config.model_type]
+    if model.processing.device.type != "cpu":  # resizing rounds in another way there
+        family = replace(family, options={**family.options, "device": model.device})
     (forms,) = case.bound.answer.wanted
     for row in rows:
         image = np.where(row[case.partition.labels][..., None], case.bound.canvas, case.bound.fill)
         with torch.inference_mode():
             if decodes(module.config) or model.settings["answers"] == "step by step":
-                given = inputs(processor, Image.fromarray(image), QUESTION, FAMILIES[module.config.model_type])
+                given = inputs(processor, Image.fromarray(image), QUESTION, family)
                 given = {name: part.to(module.device) for name, part in given.items() if name != "labels"}
                 made = module.generate(
                     **given, max_new_tokens=1, do_sample=False, num_beams=1, output_logits=True,
@@ -107,7 +111,7 @@ def own(folder: Path, model: image_text.ImageText, case: Case, rows: Any) -> Any
                 )  # fmt: skip
                 logits = made.logits[0][0]
             else:
-                given = prepared(module, processor, Image.fromarray(image), QUESTION)
+                given = prepared(module, processor, Image.fromarray(image), QUESTION, family)
                 logits = module(**{name: part.to(module.device) for name, part in given.items()}).logits[0, -1]
         scores.append(float(logits.float().softmax(dim=-1)[list(forms)].sum()))
     return np.array(scores)
@@ -191,7 +195,9 @@ def attempts(names: list[str], processes: int, **options: Any) -> Iterable[tuple
     if processes == 1:
         yield from ((name, attempt(name, **options)) for name in names)
         return
-    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), initializer=prepare) as pool:
+    # A process each: what one family's kernels do wrong on a GPU fails all that follow in its process.
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, spawn, initializer=prepare, max_tasks_per_child=1) as pool:
         made = {pool.submit(attempt, name, **options): name for name in names}
         for future in as_completed(made):
             yield made[future], future.result()

@@ -24,7 +24,7 @@ from contextlib import chdir, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import copy
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 import torch
@@ -70,7 +70,7 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, help="of igos++, the slowest method")
     parser.add_argument("--draw", type=int, default=2, help="samples per split")
     parser.add_argument("--folder", type=Path, help="keep everything here; by default a folder that is removed")
-    parser.add_argument("--show", action="store_true", help="print what the commands print")
+    parser.add_argument("--show", action="store_true", help="print the commands and what they print")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         failed = rehearse(options.folder or Path(folder), options)
@@ -85,7 +85,7 @@ def rehearse(folder: Path, options: argparse.Namespace) -> list[str]:
     with chdir(folder):
         make_photos(2 * options.draw)
         for name in options.only:
-            start, printed = time.perf_counter(), io.StringIO()
+            start, printed = time.perf_counter(), sys.stdout if options.show else io.StringIO()
             try:
                 rows = Rehearsal(name, options, printed).run()
                 outcome = f"ok      {time.perf_counter() - start:6.1f} s  {rows} rows"
@@ -93,8 +93,6 @@ def rehearse(folder: Path, options: argparse.Namespace) -> list[str]:
                 failed.append(name)
                 outcome = f"failed  {time.perf_counter() - start:6.1f} s  {type(error).__name__}: {error}"
             print(f"{name:14} {outcome}", flush=True)
-            if options.show:
-                print(printed.getvalue(), flush=True)
             gc.collect()
             if options.device.startswith("cuda"):
                 torch.cuda.empty_cache()
@@ -107,7 +105,7 @@ class Rehearsal:
 
     name: str
     options: argparse.Namespace
-    printed: io.StringIO
+    printed: TextIO
 
     def run(self) -> int:
         """Make what the configuration names, run its commands, count the rows of its table."""
@@ -167,7 +165,7 @@ class Rehearsal:
 
     def whymask(self, *words: str) -> None:
         """A command in this process; whatever is not 0 is an error."""
-        self.printed.write(f"$ whymask {' '.join(words)}\n")
+        print(f"$ whymask {' '.join(words)}", file=self.printed, flush=True)
         with redirect_stdout(self.printed):
             code = app(list(words), standalone_mode=False)
         if code:

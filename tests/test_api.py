@@ -221,14 +221,14 @@ def test_k_is_the_models_unless_given():
 
 def test_by_default_as_few_regions_as_are_enough_on_several_fills():
     found = explain(k=None)
-    assert (found.provenance["method"], found.provenance["fill"]) == ("smallest", "black,blur,mean")
+    assert (found.provenance["method"], found.provenance["fill"]) == ("smallest", "black,blur,noise")
     assert found.regions == explain(k="auto", fill="several").regions
     assert found.sufficient
     given = explain(k=1)
-    assert (given.provenance["method"], given.provenance["fill"]) == ("discs+swap", "black,blur,mean")
+    assert (given.provenance["method"], given.provenance["fill"]) == ("discs+swap", "black,blur,noise")
     assert explain(k=1, fill="blur").provenance["fill"] == "blur"
     assert explain(k=1, alternatives=1).provenance["method"] == "discs+swap+others"
-    assert explain(k=1, alternatives=1).provenance["fill"] == "black,blur,mean"
+    assert explain(k=1, alternatives=1).provenance["fill"] == "black,blur,noise"
     for method in ("trace", "greedy", "discs+swap+lean"):  # the paper's fill
         assert (
             explain(k=None, method=method, params={} if method == "greedy" else {"k": 1}).provenance["fill"] == "black"

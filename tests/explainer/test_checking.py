@@ -149,7 +149,7 @@ def test_a_search_on_several_fills_is_compared_with_one_on_noise():
     for one in found.photos:
         assert [*one.searched] == ["noise"]
         assert "noise" in one.fills
-    assert found.settings["fill"] == "black,blur,mean"
+    assert found.settings["fill"] == "black,blur,noise"
 
 
 def test_other_answers_can_be_given():

@@ -143,7 +143,7 @@ def test_replay_uses_the_fills_of_the_search(tmp_path):
     each = [whymask.replay(ordering, quadrants(), fill=fill, batch_size=4) for fill in ordering.image.fills]
     np.testing.assert_allclose(curves.insertion, np.mean([one.insertion for one in each], axis=0), atol=1e-6)
     np.testing.assert_allclose(curves.deletion, np.mean([one.deletion for one in each], axis=0), atol=1e-6)
-    assert ordering.provenance["fill"] == "black,blur,mean"
+    assert ordering.provenance["fill"] == "black,blur,noise"
     assert ordering.provenance["over_fills"] == "mean"
 
 

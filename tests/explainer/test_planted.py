@@ -81,5 +81,5 @@ def test_the_verdict_names_the_fault(fault, code):
 
 @pytest.mark.parametrize(("fault", "code"), [("honest", "enough"), ("on_black", "not_enough")])
 def test_on_several_fills_what_holds_on_black_only_is_not_enough(fault, code):
-    found = verdicts(fault, fill="several", params={"tries": 40, "k_max": 12})
+    found = verdicts(fault, fill="several")
     assert found[code] >= 19, found

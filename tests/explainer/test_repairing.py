@@ -99,7 +99,7 @@ def test_what_cannot_be_repaired_says_so():
 
 def test_a_classifier_is_repaired_by_its_class():
     image = np.maximum(lit(0), lit(3) - 20)
-    fixed = whymask.repair(image, quadrants(), want="se", regions="grid:4x4", k=4, params={"rounds": 10})
+    fixed = whymask.repair(image, quadrants(), want="se", regions="grid:4x4", k=4, params={"tries": 40})
     assert (fixed.given, fixed.answer, fixed.repaired) == ("top left", "bottom right", True)
 
 

@@ -225,9 +225,9 @@ def inputs(processor: Any, image: Any, question: str, family: Family) -> dict[st
     return dict(made.to(torch.float32))
 
 
-def prepared(module: Any, processor: Any, image: Any, question: str) -> dict[str, Any]:
+def prepared(module: Any, processor: Any, image: Any, question: str, family: Family | None = None) -> dict[str, Any]:
     """What the family's own model is called with for one image and a question."""
-    made = inputs(processor, image, question, FAMILIES[module.config.model_type])
+    made = inputs(processor, image, question, family or FAMILIES[module.config.model_type])
     if module.config.is_encoder_decoder and "decoder_input_ids" not in made:
         made["decoder_input_ids"] = torch.tensor([[start_token(module)]])
     return made

@@ -125,6 +125,24 @@ def test_the_text_is_processed_once(checkpoint, rows, model_type, monkeypatch):
                 assert torch.equal(made[name].unflatten(0, (count, -1))[i], part)
 
 
+@pytest.mark.parametrize("model_type", ["internvl", "idefics3"])
+def test_images_are_processed_while_others_are_run(checkpoint, model_type, monkeypatch):
+    """Pieces of a batch give the scores of the batch."""
+    _, model = checkpoint(model_type)
+    case = Case.of(PHOTO, model, target="Yes", question=asked(model_type), regions="grid:4x4")
+    rows = np.random.default_rng(0).random((19, 16)) < 0.5
+    expected = model.respond(case.inputs(rows), [case.bound] * 19)
+    sizes, own = [], model._forward
+    monkeypatch.setattr(
+        model, "_forward", lambda batch, count: sizes.append(len(batch["input_ids"])) or own(batch, count)
+    )
+    monkeypatch.setattr(model, "_meanwhile", True)
+    found = model.respond(case.inputs(rows), [case.bound] * 19)
+    np.testing.assert_allclose(found.score, expected.score, rtol=1e-4)
+    np.testing.assert_array_equal(found.top, expected.top)
+    assert sizes == [8, 8, 3]
+
+
 def test_what_a_processor_changes_after_its_image_processor_is_kept(checkpoint, rows, monkeypatch):
     _, model = checkpoint("internvl")
     kind = type(model.processing.processor)

@@ -45,6 +45,22 @@ def test_the_segment_stays_where_it_was_on_other_pictures(segmenter):
     assert segmenter.respond(again.inputs[None], [again]).score == [0]
 
 
+def test_controls_are_scored_where_the_segment_was():
+    """One flat colour has no stripes: their segment is not there, and scores 0 on it."""
+
+    def stripes(images):
+        cells = images.mean(axis=3).reshape(len(images), 8, 8, 8, 8).std(axis=(2, 4)) / 128
+        return np.stack([1 - cells, cells], axis=-1)
+
+    model = whymask.wrap(stripes, task="segmentation", labels=["plain", "striped"])
+    image = np.zeros((64, 64, 3), np.uint8)
+    image[16:32:2, 16:48] = 255
+    evidence = whymask.explain(image, model, target="striped", regions="grid:8x8", k=8)
+    assert evidence.area == pytest.approx(1 / 8)
+    assert evidence.score == pytest.approx(127.5 / 128)
+    assert evidence.controls.flat == 0
+
+
 def test_different_segments_share_a_batch(segmenter):
     bounds = [segmenter.bind(photo(), target=target) for target in ("bright", "ground", "bright")]
     together = segmenter.respond(np.stack([bound.inputs for bound in bounds]), bounds).score

@@ -40,6 +40,7 @@ def test_an_outline_that_scores_as_well(which):
 def test_other_answers_that_reach_the_same():
     assert code(controls=controls(null=[0.72 - STEP] * 3)) == "enough"
     assert code(controls=controls(null=[0.0, 0.0, 0.72 + STEP])) == "not_above_chance"
+    assert code(full=0.2, controls=controls(null=[0.3] * 3)) == "enough"  # more than the whole, but not the same
     assert code(controls=controls(null=[0.0] * 19 + [0.9])) == "enough"  # one of twenty is chance itself
     assert code(controls=controls(null=[0.0] * 18 + [0.9])) == "not_above_chance"
 
@@ -50,6 +51,15 @@ def test_a_share_of_the_whole_or_the_goal():
     assert code(score=0.85, goal=0.85) == "enough"
     assert code(score=0.85, goal=0.9) == "not_enough"
     assert code(score=0.6, goal=0.6, controls=None) == "enough"
+
+
+def test_a_mask_of_most_of_the_image_is_no_few_regions():
+    assert code(area=0.5) == "enough"
+    assert code(area=0.5 + STEP) == "not_enough"
+    assert code(area=0.6, at=Thresholds(few=0.7)) == "enough"
+    assert code(area=0.6, controls=controls(fills=(0.1, 0.1))) == "not_enough"  # before one_fill
+    sentence = judge(**GOOD, area=0.834, controls=controls()).sentence
+    assert sentence.startswith("No few regions are enough: to score 0.90 it takes 83% of the image")
 
 
 def test_half_of_the_score_on_every_fill_that_was_not_searched():

@@ -61,7 +61,7 @@ class Settings:
         alternatives: how many further masks to search for, each with at most half of its regions in any before.
         regions: "slico:64", "grid:8x8", a label-map file, a label map (H, W) or masks (m, H, W).
         fill: what masked regions show: "black", "mean", "blur", "dark_defocus", "noise", a colour or an image. With a
-            list of them, or "several" (black, blur and mean), a mask is scored on each: evidence that does not depend
+            list of them, or "several" (black, blur and noise), a mask is scored on each: evidence that does not depend
             on one fill. By default "several" for "smallest" and "discs+swap", and "black", the paper's, for all others.
         over_fills: on several fills, whether a set counts by its "mean" score over them or by its "min", the lowest.
         resize: "own" (the model's preprocessing), "squash" (the whole image to the model's square) or "none".

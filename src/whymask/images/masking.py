@@ -22,7 +22,7 @@ Fills: TypeAlias = Fill | list[Fill] | tuple[Fill, ...]
 """One fill, several of them (also as one text, "black,blur"), or "several", which are SEVERAL."""
 
 FILLS = ("black", "mean", "blur", "dark_defocus", "noise")
-SEVERAL = ("black", "blur", "mean")
+SEVERAL = ("black", "blur", "noise")  # masks that hold on these hold on others (docs/results/fills.md)
 MOST_FILLS = 8
 
 

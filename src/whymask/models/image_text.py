@@ -7,6 +7,7 @@ generation, else by generation step by step; in batches where these equal their 
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -31,6 +32,8 @@ from whymask.models.layout import Layout, learn
 from whymask.models.mllm import Mllm, MllmBound, weights_fingerprint
 from whymask.models.processing import OwnPreprocessing, Processing, load_processor, template_of
 from whymask.models.torch_module import device_of, dtype_of, evaluating, home_of
+
+PIECE = 8  # images a forward where images are processed meanwhile
 
 Said = Sequence[tuple[int, ...]]
 """By row, tokens of an answer that follow its prompt."""
@@ -104,6 +107,8 @@ class ImageText(Mllm):
         }
         self._layouts: dict[tuple[tuple[int, int], tuple[Panel, ...]], Layout | None] = {}
         self._keeps = "logits_to_keep" in inspect.signature(module.forward).parameters
+        # Where images are processed on the host, the device works on the first of them while threads do the others.
+        self._meanwhile = self.processing.device.type != self.device.type
         self._checked = False
         self._together = True  # rows of a batch may share a forward
         self._depth = inf  # positions of an answer that one forward scores; the others are generated
@@ -189,8 +194,13 @@ class ImageText(Mllm):
     def logits(self, inputs: Any, bounds: Sequence[MllmBound]) -> Iterator[torch.Tensor]:
         """By one forward for all rows and positions, as far as that is exact."""
         asked = cast(Sequence[ImageTextBound], bounds)
+        step = len(asked) if self._together else 1
+        if self._meanwhile and asked[0].layout is None and all(bound.fixed for bound in asked):
+            inputs = self.processing.begun([_pictures(canvas, asked[0].panels) for canvas in inputs])
+            step = min(step, PIECE)
         with self._evaluating():
-            for rows in [slice(None)] if self._together else [slice(i, i + 1) for i in range(len(asked))]:
+            for start in range(0, len(asked), step):
+                rows = slice(start, start + step)
                 yield self._scored(inputs[rows], asked[rows]).flatten(0, 1)
 
     def generate(self, inputs: Any, bounds: Sequence[Bound], tokens: int = 8) -> list[str]:
@@ -240,7 +250,9 @@ class ImageText(Mllm):
         layout = bounds[0].layout
         made = {name: torch.cat([bound.fixed[name] for bound in bounds]) for name in bounds[0].fixed}
         if layout is None:
-            images = [_pictures(canvas, bounds[0].panels) for canvas in inputs]
+            images = [
+                canvas if isinstance(canvas, Future) else _pictures(canvas, bounds[0].panels) for canvas in inputs
+            ]
             made |= self.processing(images, None if made else [bound.prompt for bound in bounds])
         else:
             made |= layout.split(inputs)
@@ -291,13 +303,19 @@ class ImageText(Mllm):
     def _check(self, bound: ImageTextBound) -> None:
         """Decide, on the first image, how this model is run: compare with transformers' own generation."""
         both = torch.stack([bound.inputs, bound.fill_inputs])
-        with torch.no_grad(), self._evaluating():
+        tokenizer = self.dialogue.tokenizer
+        with torch.no_grad(), self._evaluating(), all_bits():
             alone = [self._batch(both[i : i + 1], [bound], [()]) for i in range(2)]
             first = _tried(lambda: self._steps(alone[0], [()], 1))
             if isinstance(first, Exception):
                 raise self._cannot(first)
             likeliest = first[0, 0].argsort(descending=True).tolist()
-            token = (next(token for token in likeliest if token not in self.ends()),)  # generation goes on after it
+            other = {
+                *self.ends(),
+                *tokenizer.all_special_ids,
+                *tokenizer.get_added_vocab().values(),
+            }  # ends, images, ...
+            token = (next(token for token in likeliest if token not in other),)  # generation goes on after it
             expected = self._steps(alone[0], [token], 2)
             found = _tried(lambda: self._forward(self._batch(both[:1], [bound], [token]), 2))
             if not self._agree(found, expected):
@@ -315,8 +333,7 @@ class ImageText(Mllm):
         """Whether logits differ by no more than the rounding of the module's precision accounts for."""
         if isinstance(found, Exception) or found.shape != expected.shape:
             return False
-        # Kernels of other shapes add up in another order; on CUDA convolutions in fp32 keep 10 bits besides.
-        unit = max(torch.finfo(self.module.dtype).eps, 2**-10 if self.device.type == "cuda" else 0.0)
+        unit = torch.finfo(self.module.dtype).eps  # kernels of other shapes add up in another order
         largest = max(1.0, float(expected.float().abs().max()))
         most = min(256 * unit, 3 * unit**0.5) * largest
         return bool((found.float() - expected.float()).abs().max() <= most)
@@ -363,6 +380,22 @@ class _Forced:
             return scores
         forced = torch.full_like(scores, -torch.inf)
         return forced.scatter_(1, torch.tensor([[row[step]] for row in self.said], device=scores.device), 0.0)
+
+
+@contextmanager
+def all_bits() -> Iterator[None]:
+    """Products and convolutions in fp32 keep all bits inside the block, on CUDA too."""
+    conv = getattr(torch.backends.cudnn, "conv", None)  # torch 2.9 has other names, and they must not be mixed
+    name, off = ("fp32_precision", "ieee") if conv else ("allow_tf32", False)
+    backends: list[Any] = [conv or torch.backends.cudnn, torch.backends.cuda.matmul]
+    before = [getattr(backend, name) for backend in backends]
+    try:
+        for backend in backends:
+            setattr(backend, name, off)
+        yield
+    finally:
+        for backend, value in zip(backends, before, strict=True):
+            setattr(backend, name, value)
 
 
 def _tried(run: Callable[[], torch.Tensor]) -> torch.Tensor | Exception:

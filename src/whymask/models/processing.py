@@ -1,6 +1,8 @@
 """Processors of transformers: images and prompts to a model's inputs, and how they resize an image."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -35,6 +37,7 @@ class Processing:
         self.device = device if on_device else torch.device("cpu")  # where images are masked and processed
         self._in_batches: dict[bool, bool] = {}  # with prompts and without, as far as is known
         self._own: Callable[..., Any] = self.images  # the image processor, called as the processor calls it
+        self._threads: ThreadPoolExecutor | None = None
         self._shown: frozenset[str] = frozenset()  # what of its output the processor returns
         self.prompt = dialogue.render("?")  # any prompt with an image
         slot = getattr(processor, "image_token", None)
@@ -51,13 +54,23 @@ class Processing:
         A list in place of an image is the images of one prompt. Without prompts, what `texts` leaves out.
         """
         prompted = prompts is not None
+        if not prompted and self.device.type == "cpu":
+            return _joined([made.result() for made in self.begun(images)])
         if self._in_batches.get(prompted) and len(images) > 1:
             return self._made(images, prompts)
         alone = [self._made([image], None if prompts is None else [prompts[i]]) for i, image in enumerate(images)]
-        joined = alone[0] if len(alone) == 1 else {name: torch.cat([one[name] for one in alone]) for name in alone[0]}
+        joined = _joined(alone)
         if prompted not in self._in_batches and len(images) > 1:
             self._in_batches[prompted] = self._equals(images, prompts, joined)
         return joined
+
+    def begun(self, images: Sequence[Any]) -> list["Future[dict[str, torch.Tensor]]"]:
+        """The inputs of each image without prompts, which threads make in this order."""
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(min(16, os.cpu_count() or 1))
+        return [
+            image if isinstance(image, Future) else self._threads.submit(self._made, [image], None) for image in images
+        ]
 
     def texts(self, images: Sequence[Any], prompt: str) -> dict[str, torch.Tensor]:
         """The inputs of a prompt that do not depend on which of these images it has, where the others are the image
@@ -85,7 +98,7 @@ class Processing:
         shared = {name: part for name, part in made[0].items() if name not in shown}
         for one, rest in zip(made, alone, strict=True):
             expected = shared | rest
-            if one.keys() != expected.keys() or not all(torch.equal(one[name], expected[name]) for name in one):
+            if not _same(one, expected):
                 return {}
         return shared
 
@@ -149,7 +162,17 @@ class Processing:
             made = self._made(images, prompts)
         except Exception:  # of any kind: some take one image at a time
             return False
-        return made.keys() == expected.keys() and all(torch.equal(made[name], expected[name]) for name in made)
+        return _same(made, expected)
+
+
+def _joined(alone: Sequence[Inputs]) -> dict[str, torch.Tensor]:
+    """The inputs of images, one after the other."""
+    return {name: torch.cat([one[name] for one in alone]) if len(alone) > 1 else alone[0][name] for name in alone[0]}
+
+
+def _same(one: Inputs, other: Inputs) -> bool:
+    """Whether inputs are equal, wherever they are."""
+    return one.keys() == other.keys() and all(torch.equal(one[name].cpu(), other[name].cpu()) for name in one)
 
 
 @contextmanager

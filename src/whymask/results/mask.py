@@ -61,6 +61,7 @@ class EvidenceMask(Explanation):
             score=self.score,
             removed=self.removed_score,
             blank=self.image.blank_score,
+            area=self.area,
             goal=self.goal,
             controls=self.controls,
             fill=self.provenance.get("fill", ""),

@@ -65,12 +65,14 @@ class Thresholds:
         carried: of the mask's score, what it must keep on fills that the search did not use.
         chance: the share of other answers that may score about as high as the mask does.
         least: a lower score is no answer, whatever it is compared with.
+        few: the share of the image that a few regions may cover; a mask that is larger shows nothing about them.
     """
 
     share: float = 0.8
     carried: float = 0.5
     chance: float = 0.05
     least: float = 0.05
+    few: float = 0.5
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -94,6 +96,7 @@ def judge(
     score: float,
     removed: float,
     blank: float,
+    area: float = 0.0,
     goal: float | None = None,
     controls: Controls | None = None,
     fill: str = "",
@@ -105,7 +108,8 @@ def judge(
     - blank_suffices: a blank image scores about as high as the mask, or is enough by itself;
     - shape_only: so does a flat colour, or shuffled pixels, inside the same outline;
     - not_above_chance: so do the masks that were found for other answers, where some were searched;
-    - not_enough: the mask scores less than it should: `goal`, or by default a share of the whole image's score;
+    - not_enough: the mask scores less than it should: `goal`, or by default a share of the whole image's score; or it
+      covers most of the image;
     - one_fill: on a fill that the search did not use, less than half of the score is left;
     - redundant: the rest of the image, without the mask, is enough as well;
     - enough: none of these.
@@ -115,6 +119,7 @@ def judge(
         score: score of the mask alone.
         removed: score of the image without it.
         blank: score of the fill alone.
+        area: share of the image that the mask covers.
         goal: the score to reach, where the search had one.
         controls: the scores of the controls, where they are known.
         fill: the name of the fill (or fills) of the search.
@@ -124,7 +129,7 @@ def judge(
     """
     at = at or Thresholds()
     if controls and controls.kept:
-        return _judge_answer(repr(answer), controls.kept, fill, at)
+        return _judge_answer(repr(answer), controls.kept, area, fill, at)
     needed = max(at.least, at.share * full if goal is None else goal)
     suffices = score >= needed - ROUNDING
     # What is compared with a mask that is not enough must itself be enough: a failed search says nothing about it.
@@ -143,20 +148,15 @@ def judge(
             f"the score is {max(controls.flat, controls.shuffled):.2f}, with the image {score:.2f}.",
         )
     if controls and controls.null:
-        rivals = [value for value in controls.null.values() if value >= high]
+        rivals = [value for value in controls.null.values() if value >= (at.share * score if suffices else needed)]
         if len(rivals) > at.chance * len(controls.null):
             return Verdict(
                 "not_above_chance",
                 f"No better than chance: for {len(rivals)} of {_count(len(controls.null), 'other answer')} the same "
                 f"search finds regions that score about as high ({max(rivals):.2f}, here {score:.2f}).",
             )
-    if not suffices:
-        sentence = f"These regions are not enough: alone they score {score:.2f}, the whole image {full:.2f}"
-        if goal is not None:
-            sentence += f", and {goal:.2f} was to be reached"
-        elif full < at.least:
-            sentence = f"There is little to explain: the whole image itself scores only {full:.2f} for this answer"
-        return Verdict("not_enough", f"{sentence}.")
+    if not suffices or area > at.few:
+        return Verdict("not_enough", _not_enough(full, score, area, suffices, goal, at))
     if controls and controls.fills:
         worst, left = min(controls.fills.items(), key=lambda item: item[1])
         if left < at.carried * min(score, full):
@@ -185,7 +185,20 @@ def judge(
     )
 
 
-def _judge_answer(answer: str, kept: Kept, fill: str, at: Thresholds) -> Verdict:
+def _not_enough(full: float, score: float, area: float, suffices: bool, goal: float | None, at: Thresholds) -> str:
+    """What a mask that is not enough, or not small, falls short of."""
+    if suffices:
+        return (
+            f"No few regions are enough: to score {score:.2f} it takes {area:.0%} of the image, and the whole of it "
+            f"scores {full:.2f}."
+        )
+    if goal is None and full < at.least:
+        return f"There is little to explain: the whole image itself scores only {full:.2f} for this answer."
+    missed = "" if goal is None else f", and {goal:.2f} was to be reached"
+    return f"These regions are not enough: alone they score {score:.2f}, the whole image {full:.2f}{missed}."
+
+
+def _judge_answer(answer: str, kept: Kept, area: float, fill: str, at: Thresholds) -> Verdict:
     """The same where the answer is to be kept: what counts is whether the model still gives it."""
     still, no_longer = f"the model still says {answer}", f"the model no longer says {answer}"
     if kept.blank:
@@ -211,6 +224,8 @@ def _judge_answer(answer: str, kept: Kept, fill: str, at: Thresholds) -> Verdict
         )
     if not kept.alone:
         return Verdict("not_enough", f"These regions are not enough: shown only these, {no_longer}.")
+    if area > at.few:
+        return Verdict("not_enough", f"No few regions are enough: it takes {area:.0%} of the image until {still}.")
     lost = [IN_ITS_PLACE.get(name, name) for name, is_kept in kept.fills.items() if not is_kept]
     if lost:
         where = _listed(fill) or "filled as in the search"
