@@ -127,7 +127,7 @@ def _null(model: Model, given: Null) -> Null:
 
 
 def _others(shown: Fills) -> list[str]:
-    """Fills to search on instead: those of "several" that the search does not use, or the mean colour where it uses them all."""
+    """Fills to search on instead: those of "several" that the search does not use, or else the mean colour."""
     used = {fill_name(one) for one in fills_of(shown)}
     return [name for name in SEVERAL if name not in used] or ["mean"]
 
