@@ -53,8 +53,8 @@ there are medians of shares of the whole image's score.
 {table}
 
 `benchmarks/peers.py` computes the records (results/peers.jsonl) and this page. `whymask` is the default, the smallest
-mask on black, blur and mean together: it has to keep 90 % of the score in the mean of the three, so it may keep less on
-black. `whymask on black` is the same search on black alone. Lime runs with 1,000 samples, shap with 500 evaluations,
+mask on black, blur and noise together: it has to keep 90 % of the score in the mean of the three, so it may keep less
+on black. `whymask on black` is the same search on black alone. Lime runs with 1,000 samples, shap with 500 evaluations,
 otherwise both with their defaults; captum's Grad-CAM is that of the last feature maps. Maps are read in two ways, by
 hundredths of the pixels and by whymask's regions, and the smaller area counts. `ReX` is the default of 20 iterations
 with the mask that it extracts itself for 90 % of the score, the other row its map after 10.
