@@ -19,6 +19,7 @@ from whymask.explainer.case import Case
 from whymask.images.imaging import load_image
 from whymask.models import find
 from whymask.models.image_text import ImageText, load
+from whymask.models.processing import Processing
 
 from models.families import FAMILIES, load_processor, prepared
 
@@ -141,6 +142,21 @@ def test_images_are_processed_while_others_are_run(checkpoint, model_type, monke
     np.testing.assert_allclose(found.score, expected.score, rtol=1e-4)
     np.testing.assert_array_equal(found.top, expected.top)
     assert sizes == [8, 8, 3]
+
+
+def test_where_images_are_processed(checkpoint, monkeypatch):
+    """On the model's device, unless that computes something else: torchvision has Lanczos filters on CPUs only."""
+    _, model = checkpoint("internvl")
+    own = model.processing
+
+    def device():
+        return Processing(own.processor, own.dialogue, torch.device("cuda"), {}).device.type
+
+    assert device() == "cpu"  # a processor that runs on Pillow
+    monkeypatch.setattr(type(own.images), "backend", "torchvision")
+    assert device() == "cuda"
+    monkeypatch.setattr(own.images, "resample", Image.Resampling.LANCZOS)
+    assert device() == "cpu"
 
 
 def test_what_a_processor_changes_after_its_image_processor_is_kept(checkpoint, rows, monkeypatch):

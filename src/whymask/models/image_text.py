@@ -385,9 +385,10 @@ class _Forced:
 @contextmanager
 def all_bits() -> Iterator[None]:
     """Products and convolutions in fp32 keep all bits inside the block, on CUDA too."""
-    newer = hasattr(torch.backends.cudnn, "conv")  # torch 2.9 has other names, and they must not be mixed
+    cudnn: Any = torch.backends.cudnn
+    newer = hasattr(cudnn, "conv")  # torch 2.9 has other names, and they must not be mixed
     name, off = ("fp32_precision", "ieee") if newer else ("allow_tf32", False)
-    backends: list[Any] = [torch.backends.cudnn.conv if newer else torch.backends.cudnn, torch.backends.cuda.matmul]
+    backends = [cudnn.conv if newer else cudnn, torch.backends.cuda.matmul]
     before = [getattr(backend, name) for backend in backends]
     try:
         for backend in backends:

@@ -33,7 +33,8 @@ class Processing:
         self.processor, self.images, self.dialogue = processor, processor.image_processor, dialogue
         self.options = _in_size(options, getattr(self.images, "size", None))
         self.chats = bool(dialogue.template.chat_template)
-        on_device = getattr(self.images, "backend", None) == "torchvision"
+        lanczos = getattr(self.images, "resample", None) == Image.Resampling.LANCZOS  # would be bicubic on a GPU
+        on_device = getattr(self.images, "backend", None) == "torchvision" and not lanczos
         self.device = device if on_device else torch.device("cpu")  # where images are masked and processed
         self._in_batches: dict[bool, bool] = {}  # with prompts and without, as far as is known
         self._own: Callable[..., Any] = self.images  # the image processor, called as the processor calls it
