@@ -131,17 +131,17 @@ def test_images_are_processed_while_others_are_run(checkpoint, model_type, monke
     """Pieces of a batch give the scores of the batch."""
     _, model = checkpoint(model_type)
     case = Case.of(PHOTO, model, target="Yes", question=asked(model_type), regions="grid:4x4")
-    rows = np.random.default_rng(0).random((19, 16)) < 0.5
-    expected = model.respond(case.inputs(rows), [case.bound] * 19)
+    rows = np.random.default_rng(0).random((43, 16)) < 0.5
+    expected = model.respond(case.inputs(rows), [case.bound] * 43)
     sizes, own = [], model._forward
     monkeypatch.setattr(
         model, "_forward", lambda batch, count: sizes.append(len(batch["input_ids"])) or own(batch, count)
     )
     monkeypatch.setattr(model, "_meanwhile", True)
-    found = model.respond(case.inputs(rows), [case.bound] * 19)
+    found = model.respond(case.inputs(rows), [case.bound] * 43)
     np.testing.assert_allclose(found.score, expected.score, rtol=1e-4)
     np.testing.assert_array_equal(found.top, expected.top)
-    assert sizes == [8, 8, 3]
+    assert sizes == [8, 8, 8, 8, 8, 3]
 
 
 def test_where_images_are_processed(checkpoint, monkeypatch):

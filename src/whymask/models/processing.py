@@ -1,7 +1,8 @@
 """Processors of transformers: images and prompts to a model's inputs, and how they resize an image."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -72,6 +73,16 @@ class Processing:
         return [
             image if isinstance(image, Future) else self._threads.submit(self._made, [image], None) for image in images
         ]
+
+    def ahead(self, images: Iterable[Any], count: int) -> Iterator[list["Future[dict[str, torch.Tensor]]"]]:
+        """The same in pieces of `count` images; threads work on the next three pieces while the caller has one."""
+        begun: deque[Future[dict[str, torch.Tensor]]] = deque()
+        for image in images:
+            begun.extend(self.begun([image]))
+            if len(begun) == 4 * count:
+                yield [begun.popleft() for _ in range(count)]
+        while begun:
+            yield [begun.popleft() for _ in range(min(count, len(begun)))]
 
     def texts(self, images: Sequence[Any], prompt: str) -> dict[str, torch.Tensor]:
         """The inputs of a prompt that do not depend on which of these images it has, where the others are the image
