@@ -18,7 +18,7 @@ from whymask import WhymaskError
 from whymask.explainer.case import Case
 from whymask.images.imaging import load_image
 from whymask.models import find
-from whymask.models.image_text import ImageText, load
+from whymask.models.image_text import ImageText, all_bits, load
 from whymask.models.processing import Processing
 
 from models.families import FAMILIES, load_processor, prepared
@@ -142,6 +142,33 @@ def test_images_are_processed_while_others_are_run(checkpoint, model_type, monke
     np.testing.assert_allclose(found.score, expected.score, rtol=1e-4)
     np.testing.assert_array_equal(found.top, expected.top)
     assert sizes == [8, 8, 8, 8, 8, 3]
+
+
+def test_the_check_continues_with_an_ordinary_token(checkpoint, monkeypatch):
+    """Some families cannot read an image token, or the one before it, where no image is."""
+    folder, _ = checkpoint("qwen3_vl")
+    model = load(str(folder))
+    words, own, said = model.dialogue.tokenizer, model._steps, []
+
+    def steps(batch, forced, count):
+        said.extend(token for ids in forced for token in ids)
+        made = own(batch, forced, count).clone()
+        made[..., words.convert_tokens_to_ids("<|vision_start|>")] = made.max() + 1
+        return made
+
+    monkeypatch.setattr(model, "_steps", steps)
+    model.bind(PHOTO, question=QUESTION, target=0)
+    assert said
+    assert not set(said) & set(words.get_added_vocab().values())
+
+
+def test_the_check_keeps_all_bits():
+    cudnn = getattr(torch.backends.cudnn, "conv", torch.backends.cudnn)
+    name = "fp32_precision" if hasattr(cudnn, "fp32_precision") else "allow_tf32"
+    before = [getattr(backend, name) for backend in (cudnn, torch.backends.cuda.matmul)]
+    with all_bits():
+        assert {getattr(backend, name) for backend in (cudnn, torch.backends.cuda.matmul)} <= {"ieee", False}
+    assert [getattr(backend, name) for backend in (cudnn, torch.backends.cuda.matmul)] == before
 
 
 def test_where_images_are_processed(checkpoint, monkeypatch):
