@@ -21,6 +21,7 @@ from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from textwrap import wrap
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
@@ -154,13 +155,24 @@ def page() -> str:
         f"within {TOLERANCE:g} in fp32, in one batch and one by one. *Exact* means that masked inputs are composed,",
         "bit by bit equal to processing the masked image; *pixels* that every masked image is processed (tiles with a",
         "thumbnail, processors that resize in ways of their own). Prompts and weights are made up, so this says",
-        "nothing about a model's answers. `python scripts/families.py` repeats it.",
+        "nothing about a model's answers. `python scripts/families.py` repeats it. An empty cell: that version of",
+        "transformers does not have the family.",
         "",
     ]
     for run in runs:
         works = sum(found["works"] for found in run["families"].values())
         about = ", ".join(f"{name} {number}" for name, number in run["environment"].items())
         lines += [f"- {run['label']}: {works} of {len(run['families'])} work ({about})."]
+        if "note" in run:
+            lines += [f"  {line}" for line in wrap(run["note"], 118)]
+        half = {name: found["bf16"] for name, found in run["families"].items() if isinstance(found.get("bf16"), float)}
+        if half:
+            far = ", ".join(f"`{name}`" for name, difference in half.items() if difference > HALF)
+            within = f"{sum(difference <= HALF for difference in half.values())} of {len(half)}"
+            lines += [
+                f"  Scores of {within} families differ in bf16 from those in fp32 by at most {HALF:g} of the largest,",
+                f"  which rounding accounts for; further off: {far or 'none'}.",
+            ]
     lines += ["", "| family | " + " | ".join(run["label"] for run in runs) + " |", "|---" * (len(runs) + 1) + "|"]
     for name in names:
         cells = (

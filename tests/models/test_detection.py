@@ -52,7 +52,7 @@ def test_the_score_is_that_of_the_box_times_its_overlap():
 def test_the_evidence_of_a_box_is_its_object(detector, name):
     """And nothing of the other object."""
     score, (left, top, right, bottom) = OBJECTS[name]
-    evidence = whymask.explain(photo(), detector, target=name, regions="grid:8x8", k=4)
+    evidence = whymask.explain(photo(), detector, target=name, regions="grid:8x8", k=4, fill="black")
     inside = np.zeros((64, 64), dtype=bool)
     inside[top:bottom, left:right] = True
     np.testing.assert_array_equal(evidence.mask, inside)

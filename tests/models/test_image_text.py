@@ -18,7 +18,8 @@ from whymask import WhymaskError
 from whymask.explainer.case import Case
 from whymask.images.imaging import load_image
 from whymask.models import find
-from whymask.models.image_text import ImageText, load
+from whymask.models.image_text import ImageText, all_bits, load
+from whymask.models.processing import Processing
 
 from models.families import FAMILIES, load_processor, prepared
 
@@ -130,17 +131,59 @@ def test_images_are_processed_while_others_are_run(checkpoint, model_type, monke
     """Pieces of a batch give the scores of the batch."""
     _, model = checkpoint(model_type)
     case = Case.of(PHOTO, model, target="Yes", question=asked(model_type), regions="grid:4x4")
-    rows = np.random.default_rng(0).random((19, 16)) < 0.5
-    expected = model.respond(case.inputs(rows), [case.bound] * 19)
+    rows = np.random.default_rng(0).random((43, 16)) < 0.5
+    expected = model.respond(case.inputs(rows), [case.bound] * 43)
     sizes, own = [], model._forward
     monkeypatch.setattr(
         model, "_forward", lambda batch, count: sizes.append(len(batch["input_ids"])) or own(batch, count)
     )
     monkeypatch.setattr(model, "_meanwhile", True)
-    found = model.respond(case.inputs(rows), [case.bound] * 19)
+    found = model.respond(case.inputs(rows), [case.bound] * 43)
     np.testing.assert_allclose(found.score, expected.score, rtol=1e-4)
     np.testing.assert_array_equal(found.top, expected.top)
-    assert sizes == [8, 8, 3]
+    assert sizes == [8, 8, 8, 8, 8, 3]
+
+
+def test_the_check_continues_with_an_ordinary_token(checkpoint, monkeypatch):
+    """Some families cannot read an image token, or the one before it, where no image is."""
+    folder, _ = checkpoint("qwen3_vl")
+    model = load(str(folder))
+    words, own, said = model.dialogue.tokenizer, model._steps, []
+
+    def steps(batch, forced, count):
+        said.extend(token for ids in forced for token in ids)
+        made = own(batch, forced, count).clone()
+        made[..., words.convert_tokens_to_ids("<|vision_start|>")] = made.max() + 1
+        return made
+
+    monkeypatch.setattr(model, "_steps", steps)
+    model.bind(PHOTO, question=QUESTION, target=0)
+    assert said
+    assert not set(said) & set(words.get_added_vocab().values())
+
+
+def test_the_check_keeps_all_bits():
+    cudnn = getattr(torch.backends.cudnn, "conv", torch.backends.cudnn)
+    name = "fp32_precision" if hasattr(cudnn, "fp32_precision") else "allow_tf32"
+    before = [getattr(backend, name) for backend in (cudnn, torch.backends.cuda.matmul)]
+    with all_bits():
+        assert {getattr(backend, name) for backend in (cudnn, torch.backends.cuda.matmul)} <= {"ieee", False}
+    assert [getattr(backend, name) for backend in (cudnn, torch.backends.cuda.matmul)] == before
+
+
+def test_where_images_are_processed(checkpoint, monkeypatch):
+    """On the model's device, unless that computes something else: torchvision has Lanczos filters on CPUs only."""
+    _, model = checkpoint("internvl")
+    own = model.processing
+
+    def device():
+        return Processing(own.processor, own.dialogue, torch.device("cuda"), {}).device.type
+
+    assert device() == "cpu"  # a processor that runs on Pillow
+    monkeypatch.setattr(type(own.images), "backend", "torchvision")
+    assert device() == "cuda"
+    monkeypatch.setattr(own.images, "resample", Image.Resampling.LANCZOS)
+    assert device() == "cpu"
 
 
 def test_what_a_processor_changes_after_its_image_processor_is_kept(checkpoint, rows, monkeypatch):

@@ -36,7 +36,7 @@ def test_what_is_read_is_found_by_number_or_text(recogniser, target, label, colu
 
 
 def test_the_evidence_of_a_word_is_its_columns(recogniser):
-    evidence = whymask.explain(line(), recogniser, target="cc", regions="grid:1x8", k=2)
+    evidence = whymask.explain(line(), recogniser, target="cc", regions="grid:1x8", k=2, fill="black")
     assert evidence.regions == (5, 7)
     assert evidence.removed_score == 0
 

@@ -30,7 +30,7 @@ def test_a_segment_is_found_by_number_label_or_point(segmenter, target, label):
 
 
 def test_its_evidence_is_itself(segmenter):
-    evidence = whymask.explain(photo(), segmenter, target="bright", regions="grid:8x8", k=8)
+    evidence = whymask.explain(photo(), segmenter, target="bright", regions="grid:8x8", k=8, fill="black")
     np.testing.assert_array_equal(evidence.mask, INSIDE)
     assert evidence.removed_score == 0
     assert evidence.score == pytest.approx(evidence.image.full_score)

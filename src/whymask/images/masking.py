@@ -30,7 +30,7 @@ def fills_of(fill: Fills) -> tuple[Fill, ...]:
     """The fills that a user means.
 
     >>> fills_of("several"), fills_of("black, rgb(9, 9, 9)"), fills_of((255, 0, 0))
-    (('black', 'blur', 'mean'), ('black', 'rgb(9, 9, 9)'), ((255, 0, 0),))
+    (('black', 'blur', 'noise'), ('black', 'rgb(9, 9, 9)'), ((255, 0, 0),))
     """
     fills: tuple[Any, ...] = (fill,)
     if isinstance(fill, str):

@@ -14,7 +14,7 @@ from whymask.errors import WhymaskError, unknown, whole
 from whymask.images.imaging import Canvas
 from whymask.images.masking import compose, stack
 from whymask.images.partition import Partition, numbered, partition
-from whymask.methods import METHOD, Recipe
+from whymask.methods import OF_SIZE, Recipe
 from whymask.search import Problem, Search, SearchResult, drive
 from whymask.search.driver import Piece
 
@@ -47,7 +47,7 @@ class EvidenceAttribution(Attribution):  # type: ignore[misc]
     def __init__(
         self,
         forward_func: Callable[..., torch.Tensor],
-        method: str = METHOD,
+        method: str = OF_SIZE,
         *,
         k: int = 8,
         output: str = "logits",

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from whymask.interop.captum import EvidenceAttribution
-from whymask.methods import METHOD
+from whymask.methods import OF_SIZE
 
 
 def explain_func(
@@ -15,7 +15,7 @@ def explain_func(
     inputs: ArrayLike | torch.Tensor,
     targets: ArrayLike | torch.Tensor | None,
     *,
-    method: str = METHOD,
+    method: str = OF_SIZE,
     k: int = 8,
     feature_mask: ArrayLike | torch.Tensor | None = None,
     baselines: ArrayLike | torch.Tensor | None = None,

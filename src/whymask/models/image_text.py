@@ -195,13 +195,15 @@ class ImageText(Mllm):
         """By one forward for all rows and positions, as far as that is exact."""
         asked = cast(Sequence[ImageTextBound], bounds)
         step = len(asked) if self._together else 1
+        pieces: Iterator[Any]  # of the inputs, or of what threads make of them
         if self._meanwhile and asked[0].layout is None and all(bound.fixed for bound in asked):
-            inputs = self.processing.begun([_pictures(canvas, asked[0].panels) for canvas in inputs])
             step = min(step, PIECE)
+            pieces = self.processing.ahead((_pictures(canvas, asked[0].panels) for canvas in inputs), step)
+        else:
+            pieces = (inputs[start : start + step] for start in range(0, len(asked), step))
         with self._evaluating():
-            for start in range(0, len(asked), step):
-                rows = slice(start, start + step)
-                yield self._scored(inputs[rows], asked[rows]).flatten(0, 1)
+            for start, piece in zip(range(0, len(asked), step), pieces, strict=True):
+                yield self._scored(piece, asked[start : start + step]).flatten(0, 1)
 
     def generate(self, inputs: Any, bounds: Sequence[Bound], tokens: int = 8) -> list[str]:
         """What the model answers, by transformers' own greedy generation."""
@@ -245,8 +247,11 @@ class ImageText(Mllm):
             groups.setdefault(bound.alike, []).append(i)
         return list(groups.values())
 
-    def _batch(self, inputs: torch.Tensor, bounds: Sequence[ImageTextBound], said: Said) -> dict[str, torch.Tensor]:
-        """What the module is called with for masked inputs (B, ...): prompts, and what was said of the answers."""
+    def _batch(self, inputs: Any, bounds: Sequence[ImageTextBound], said: Said) -> dict[str, torch.Tensor]:
+        """What the module is called with for masked inputs (B, ...), or what threads make of them.
+
+        Prompts are followed by what was said of the answers.
+        """
         layout = bounds[0].layout
         made = {name: torch.cat([bound.fixed[name] for bound in bounds]) for name in bounds[0].fixed}
         if layout is None:
@@ -276,7 +281,7 @@ class ImageText(Mllm):
         }
         return made | parallel | {self.text: torch.cat([prompts, prompts.new_tensor(said)], dim=1)}
 
-    def _scored(self, inputs: torch.Tensor, bounds: Sequence[ImageTextBound]) -> torch.Tensor:
+    def _scored(self, inputs: Any, bounds: Sequence[ImageTextBound]) -> torch.Tensor:
         """Logits (B, positions, tokens) of answers that have as many positions."""
         said = [bound.answer.forced for bound in bounds]
         count = len(said[0]) + 1
@@ -385,9 +390,10 @@ class _Forced:
 @contextmanager
 def all_bits() -> Iterator[None]:
     """Products and convolutions in fp32 keep all bits inside the block, on CUDA too."""
-    conv = getattr(torch.backends.cudnn, "conv", None)  # torch 2.9 has other names, and they must not be mixed
-    name, off = ("fp32_precision", "ieee") if conv else ("allow_tf32", False)
-    backends: list[Any] = [conv or torch.backends.cudnn, torch.backends.cuda.matmul]
+    cudnn: Any = torch.backends.cudnn
+    newer = hasattr(cudnn, "conv")  # torch 2.9 has other names, and they must not be mixed
+    name, off = ("fp32_precision", "ieee") if newer else ("allow_tf32", False)
+    backends = [cudnn.conv if newer else cudnn, torch.backends.cuda.matmul]
     before = [getattr(backend, name) for backend in backends]
     try:
         for backend in backends:

@@ -1,7 +1,8 @@
 """Processors of transformers: images and prompts to a model's inputs, and how they resize an image."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -33,7 +34,8 @@ class Processing:
         self.processor, self.images, self.dialogue = processor, processor.image_processor, dialogue
         self.options = _in_size(options, getattr(self.images, "size", None))
         self.chats = bool(dialogue.template.chat_template)
-        on_device = getattr(self.images, "backend", None) == "torchvision"
+        lanczos = getattr(self.images, "resample", None) == Image.Resampling.LANCZOS  # would be bicubic on a GPU
+        on_device = getattr(self.images, "backend", None) == "torchvision" and not lanczos
         self.device = device if on_device else torch.device("cpu")  # where images are masked and processed
         self._in_batches: dict[bool, bool] = {}  # with prompts and without, as far as is known
         self._own: Callable[..., Any] = self.images  # the image processor, called as the processor calls it
@@ -71,6 +73,16 @@ class Processing:
         return [
             image if isinstance(image, Future) else self._threads.submit(self._made, [image], None) for image in images
         ]
+
+    def ahead(self, images: Iterable[Any], count: int) -> Iterator[list["Future[dict[str, torch.Tensor]]"]]:
+        """The same in pieces of `count` images; threads work on the next three pieces while the caller has one."""
+        begun: deque[Future[dict[str, torch.Tensor]]] = deque()
+        for image in images:
+            begun.extend(self.begun([image]))
+            if len(begun) == 4 * count:
+                yield [begun.popleft() for _ in range(count)]
+        while begun:
+            yield [begun.popleft() for _ in range(min(count, len(begun)))]
 
     def texts(self, images: Sequence[Any], prompt: str) -> dict[str, torch.Tensor]:
         """The inputs of a prompt that do not depend on which of these images it has, where the others are the image
