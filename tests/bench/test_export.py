@@ -42,6 +42,6 @@ def test_every_record_is_in_the_file(tmp_path, run):
 
 def test_without_pyarrow_one_sentence(tmp_path, run, monkeypatch):
     monkeypatch.setattr("whymask.bench.export.optional", lambda name: None)
-    with pytest.raises(WhymaskError, match=r"Parquet files need pyarrow: pip install 'whymask\[parquet\]'"):
+    with pytest.raises(WhymaskError, match=r"Parquet files need pyarrow: pip install 'whymask\[bench\]'"):
         export([run], tmp_path / "all.parquet")
     assert not (tmp_path / "all.parquet").exists()

@@ -99,7 +99,7 @@ def test_evidence_for_the_given_answer_is_judged_by_the_wanted_one(tmp_path):
     controls = [{"name": "given", "target": "given", "budgets": [5], **method}, "blank"]
     found = measured(wrong(tmp_path, methods=[method, *controls]), load=lambda spec: model)
     for sample in map(str, range(4)):
-        alone = {"method": "discs+swap", "params": {"k": 2}, "regions": "grid:3x3"}
+        alone = {"method": "discs+swap", "params": {"k": 2}, "regions": "grid:3x3", "fill": "black"}
         own = whymask.explain(tmp_path / f"{sample}.png", model, **alone)
         stopped = whymask.explain(tmp_path / f"{sample}.png", model, budget=5, **alone)
         record, ours = found["given", sample], found["discs+swap", sample]

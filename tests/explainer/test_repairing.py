@@ -21,7 +21,7 @@ MISLED = {"question": "Is there a dog?", "want": "No", "regions": "grid:2x2"}
 
 
 def test_direct_keeps_the_mask_and_asks_again():
-    fixed = whymask.repair(BRIGHT, Talker(), k=2, **MISLED)
+    fixed = whymask.repair(BRIGHT, Talker(), k=2, fill="black", **MISLED)
     assert isinstance(fixed, Repair)
     assert (fixed.given, fixed.answer, fixed.repaired) == ("Yes", "No", True)
     assert 3 not in fixed.regions  # what misled it
@@ -99,7 +99,7 @@ def test_what_cannot_be_repaired_says_so():
 
 def test_a_classifier_is_repaired_by_its_class():
     image = np.maximum(lit(0), lit(3) - 20)
-    fixed = whymask.repair(image, quadrants(), want="se", regions="grid:4x4", k=4, params={"tries": 40})
+    fixed = whymask.repair(image, quadrants(), want="se", regions="grid:4x4", k=4, params={"tries": 40}, fill="black")
     assert (fixed.given, fixed.answer, fixed.repaired) == ("top left", "bottom right", True)
 
 
@@ -134,7 +134,7 @@ def test_prints_saves_and_loads(tmp_path, method):
 
 
 def test_before_and_after(tmp_path):
-    fixed = whymask.repair(BRIGHT, Talker(), **MISLED)
+    fixed = whymask.repair(BRIGHT, Talker(), k=2, fill="black", **MISLED)
     figure = fixed.figure()
     before, after = figure.axes
     assert before.get_title() == 'whole image\nsays "Yes" (0.62)'

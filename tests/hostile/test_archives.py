@@ -16,7 +16,7 @@ from hostile.sample import FULL
 
 FINE = {
     "good", "label-words", "label-math", "label-controls", "label-surrogate", "regions-none", "labels-big-endian",
-    "map-half", "photo-line", "photo-pixel", "photo-fortran", "more", "answer-math", "no-map",
+    "goal-without-most", "map-half", "photo-line", "photo-pixel", "photo-fortran", "more", "answer-math", "no-map",
 }  # fmt: skip
 """Crafted files that are odd and yet results."""
 

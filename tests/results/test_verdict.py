@@ -120,6 +120,6 @@ def test_sentences_name_what_is_meant():
     assert "the whole image itself scores only 0.04" in low.sentence
     assert "0.90 was to be reached" in judge(**{**GOOD, "score": 0.5}, goal=0.9).sentence
     one = judge(**{**GOOD, "fill": "(255, 0, 0),blur"}, controls=controls(fills=(0.9, 0.1)))
-    assert "where the rest is (255, 0, 0) and blurred: with a blur in its place" in one.sentence
+    assert "where the rest is (255, 0, 0) or blurred: with a blur in its place" in one.sentence
     picture = judge(**{**GOOD, "fill": "photo.png", "blank": 0.9}, controls=controls())
     assert "A blank image" not in picture.sentence

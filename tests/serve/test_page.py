@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from whymask import METHOD
+from whymask.methods import METHOD, OF_SIZE
 from whymask.models.base import Target
 from whymask.results.base import Explanation
 
@@ -96,7 +96,7 @@ def test_history(page, slow):
     page.locator("#viewer[data-ready]").wait_for()
     page.get_by_role("link", name="New image").click()
     page.locator("#ask").wait_for()
-    assert page.locator("#past a").first.inner_text().split("\n")[-1] == f"{METHOD}, function"
+    assert page.locator("#past a").first.inner_text().split("\n")[-1] == f"{OF_SIZE}, function"
     page.locator("#past a").first.click()
     page.locator("#viewer").wait_for()
     assert "3 of 16 regions" in page.locator(".wm-head").inner_text()

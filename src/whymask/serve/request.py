@@ -12,7 +12,7 @@ from whymask.errors import WhymaskError, unknown
 from whymask.explainer.explainer import Settings
 from whymask.images.imaging import load_image
 from whymask.images.masking import FILLS
-from whymask.methods import OF_SIZE, Recipe
+from whymask.methods import METHOD, OF_SIZE, Recipe
 
 MAX_BYTES = 10_000_000
 MAX_PIXELS = 25_000_000
@@ -41,7 +41,9 @@ class Request:
             if len(value) > 1000:
                 raise WhymaskError(f"{name} is longer than 1000 characters.")
         given = {name: value.strip() for name, value in given.items() if value.strip()}
-        method = Recipe(given["method"]).name if "method" in given else None
+        method = Recipe(given.get("method", METHOD)).name
+        if method == METHOD:
+            method = OF_SIZE if "k" in given else METHOD  # the default, by whether a size is given
         regions, count = _regions(given.get("regions", "slico:64"))
         return cls(
             model=_one_of("model", given.get("model", next(iter(models))), models),
@@ -49,7 +51,7 @@ class Request:
             question=given.get("question"),
             settings=Settings(
                 method=method,
-                k=_size(given["k"], method or OF_SIZE, count) if "k" in given else None,
+                k=_size(given["k"], method, count) if "k" in given else None,
                 regions=regions,
                 fill=_one_of("fill", given["fill"], CHOICES) if "fill" in given else None,
                 resize=_one_of("resize", given.get("resize", "own"), RESIZES),  # type: ignore[arg-type]

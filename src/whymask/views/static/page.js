@@ -76,7 +76,8 @@ function offerMethods() {
 function describeMethod() {
   const method = page.options.methods.find((one) => one.name === form.method.value);
   at("about").textContent = `${sentence(method.summary)}.`;
-  form.k.disabled = !method.k;
+  form.k.disabled = !method.k && method.name !== page.options.method; // with a size the default is another method
+  form.k.placeholder = method.k ? "the model’s usual" : "as few as are enough";
 }
 
 function pick(file) {
