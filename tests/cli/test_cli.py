@@ -166,7 +166,7 @@ def test_explain_json_with_every_flag(tmp_path):
     ("arguments", "words"),
     [
         (["missing.png"], "there is no file missing.png"),
-        (["."], "is a directory"),
+        (["folder"], "there is no image in folder"),
         (["empty.png"], "is empty"),
         (["text.png"], "is not an image"),
         (["cut.png"], "broken"),
@@ -191,6 +191,7 @@ def test_explain_json_with_every_flag(tmp_path):
 )
 def test_mistakes_are_one_sentence_and_exit_code_2(tmp_path, monkeypatch, arguments, words):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
     (tmp_path / "empty.png").touch()
     (tmp_path / "text.png").write_text("just text")
     (tmp_path / "bomb.png").write_bytes(bomb())
@@ -368,7 +369,8 @@ def test_repair_takes_the_options_of_explain(tmp_path):
     answer = whymask_command(
         "repair", str(tmp_path / "bright.png"), "--model", f"{tmp_path}/own.py:load", "--want", "No", "--question", "?",
         "--method", "discs+swap", "--k", "1", "--param", "tries=20", "--regions", "grid:2x2", "--resize", "squash",
-        "--budget", "30", "--batch-size", "2", "--model-option", "generated=No.", "--out", str(tmp_path), "--json",
+        "--fill", "black", "--budget", "30", "--batch-size", "2",
+        "--model-option", "generated=No.", "--out", str(tmp_path), "--json",
     )  # fmt: skip
     assert answer.returncode == 0, answer.stderr
     report = json.loads(answer.stdout)
