@@ -96,9 +96,9 @@ def repair(
 ) -> Repair:
     """Show a model only the regions that support the wanted answer, and ask again.
 
-    The default method is "discs+swap": the whole image hardly supports the wanted answer, so a share of its score is no
-    goal. A mask method is tried once, on its mask; of a full search such as "trace+greedy" all prefixes are tried, from
-    the scores it has seen anyway.
+    The default method is "discs+swap", on black: the whole image hardly supports the wanted answer, so a share of its
+    score is no goal. A mask method is tried once, on its mask; of a full search such as "trace+greedy" all prefixes are
+    tried, from the scores it has seen anyway.
 
     Args:
         image: a path, bytes, a PIL image or an array; for multimodal models also a list of them.

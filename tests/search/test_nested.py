@@ -155,3 +155,8 @@ def test_smallest_on_parts_of_what_is_never_sufficient():
     found = nested("smallest", lambda rows: (rows.sum(axis=1) == 8) * 0.0, params={"enough": 0.5})
     assert found.score == 0
     assert not (np.bincount(PARENTS[found.mask], minlength=64) % 4).any()
+
+
+def test_a_largest_size_is_for_plain_regions():
+    with pytest.raises(WhymaskError, match="k_max is for regions that are not nested"):
+        nested("smallest", blob(2), params={"k_max": 8})

@@ -124,3 +124,14 @@ def test_a_budget_ends_a_race_with_the_best_so_far():
             search.answer(np.concatenate([rows[:, : 8 + 4 * fill].mean(axis=1) for fill, rows in search.pieces]))
         assert search.result.ledger.mec <= budget
         assert search.result.mask.sum() == 3
+
+
+def test_a_race_that_the_budget_ends_returns_what_led_so_far():
+    """Nine sets are scored on the first fill, then the budget ends: the best of them comes back."""
+    oracle = Oracle(Responses(), Responses())
+    search = race(Problem(9, archive=oracle.archive), EYE, SUFFICIENCY, Selection(EYE[0]))
+    ask = next(search)
+    query = oracle.open(ask.rows, ask.objective, ask.stage, ask.fills)
+    ask = search.send(oracle.answer(query, np.arange(9) / 10))
+    assert ask.best.mask.tolist() == EYE[8].tolist()
+    assert ask.best.score is None

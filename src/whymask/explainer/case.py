@@ -302,7 +302,7 @@ class Case:
         """The best score of every size; where the answer must be kept, of the sets that keep it."""
         if not self.keep_answer:
             return dict(frontier)
-        scores = {size: score(value, len(self.fills)) for size, value in frontier.items()}
+        scores = {size: score(value) for size, value in frontier.items()}
         return {size: value for size, value in scores.items() if value is not None}
 
     def provenance(self, recipe: Recipe, seed: int, fingerprint: str) -> dict[str, Any]:

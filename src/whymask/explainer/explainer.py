@@ -141,7 +141,7 @@ class Settings:
             params["alternatives"] = self.alternatives
         if self.k is not None:
             if "k" not in Recipe(name).method.parameters:
-                raise WhymaskError(f"{name} has no mask size; leave k out, or use a method such as 'trace'.")
+                raise WhymaskError(f"{name} has no mask size; leave k out, or use a method such as {OF_SIZE!r}.")
             params["k"] = self.k
         return Recipe(name, params | self._to_keep(name))
 
@@ -153,7 +153,7 @@ class Settings:
         if self.keep == "answer":
             if method.returns != "mask" or method.needs == "gradients":
                 raise WhymaskError(f"keep='answer' is for searches for a mask, such as {METHOD!r}, not {name!r}.")
-            return {"enough": answer.goal(len(fills_of(self._shown(name))))} if "enough" in method.parameters else {}
+            return {"enough": answer.GOAL} if "enough" in method.parameters else {}
         if isinstance(self.keep, str):
             raise WhymaskError(f"keep is a share of the score, such as 0.9, or 'answer', not {self.keep!r}.")
         if "share" not in method.parameters:
@@ -341,12 +341,17 @@ class Explainer:
     def repair(
         self, image: ImageSource, *, want: int | str, question: str | None = None, progress: Report = None
     ) -> Repair:
-        """Keep only the regions that support the wanted answer and ask again; see `whymask.repair`."""
+        """Keep only the regions that support the wanted answer and ask again; see `whymask.repair`.
+
+        By default the method is "discs+swap" and the fill black.
+        """
         if self.settings.null:
             raise WhymaskError("repair does not search for other answers: leave null out.")
-        if self.settings.method is None and self.settings.k is None:
-            # The whole image hardly supports the wanted answer, so a share of its score is no goal.
-            explainer = Explainer(self.model, self.settings, method=OF_SIZE)
+        method, fill, k = self.settings.method, self.settings.fill, self.settings.k
+        if method is None or fill is None:
+            # The whole image hardly supports the wanted answer: a share of its score is no goal. Black is the paper's.
+            method = method or (METHOD if isinstance(k, str) else OF_SIZE)
+            explainer = Explainer(self.model, self.settings, method=method, fill="black" if fill is None else fill)
             return explainer.repair(image, want=want, question=question, progress=progress)
         case, settings = self.case(image, target=want, question=question), self.settings
         with self._reporting(progress, case) as report:

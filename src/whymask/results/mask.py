@@ -177,8 +177,8 @@ class EvidenceMask(Explanation):
     def remarks(self) -> list[str]:
         """Sentences about the result, besides its numbers."""
         remarks = super().remarks
-        if self.sufficient is False:
-            most = min(self.provenance["parameters"].get("k_max") or self.n, self.n)
+        if self.sufficient is False and "k_max" in self.provenance["parameters"]:
+            most = min(self.provenance["parameters"]["k_max"] or self.n, self.n)
             wanted = "keeps the answer" if self.goal is None else f"reaches the required score, {self.goal:.2f}"
             remarks.append(f"No mask of up to {most} regions was found that {wanted}.")
         elif self.sufficient and self.complete and "k_max" in self.provenance["parameters"]:

@@ -192,7 +192,7 @@ def _not_enough(full: float, score: float, area: float, suffices: bool, goal: fl
             f"No few regions are enough: to score {score:.2f} it takes {area:.0%} of the image, and the whole of it "
             f"scores {full:.2f}."
         )
-    if goal is None and full < at.least:
+    if full < at.least:
         return f"There is little to explain: the whole image itself scores only {full:.2f} for this answer."
     missed = "" if goal is None else f", and {goal:.2f} was to be reached"
     return f"These regions are not enough: alone they score {score:.2f}, the whole image {full:.2f}{missed}."

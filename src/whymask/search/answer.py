@@ -11,24 +11,19 @@ from typing import Any
 from whymask.errors import WhymaskError
 from whymask.search.objective import Oracle, Responses
 
+WEIGHT = 0.1
+"""w, so small that the mean over at most eight fills reaches 1 - w only where the answer is kept on every one of them.
 
-def weight(fills: int) -> float:
-    """w, so small that the mean over this many fills reaches 1 - w only where the answer is kept on every one of them.
-
-    Where it is kept on all but one, the mean is at most (1 - w) (1 - 1 / fills) + w, which is less than 1 - w for
-    w < 1 / (fills + 1).
-    """
-    return 1 / (fills + 2)
-
-
-def goal(fills: int) -> float:
-    """What a set that keeps the answer on this many fills reaches, and no other."""
-    return 1 - weight(fills)
+Where it is kept on all but one of m fills, the mean is at most (1 - w) (1 - 1 / m) + w, which is less than 1 - w for
+w < 1 / (m + 1).
+"""
+GOAL = 1 - WEIGHT
+"""What a set that keeps the answer on every fill reaches, and no other."""
 
 
-def score(value: float, fills: int) -> float | None:
+def score(value: float) -> float | None:
     """The score of a set of which a search knows this value, where it keeps the answer; else None."""
-    return (value - goal(fills)) / weight(fills) if value >= goal(fills) - 1e-9 else None
+    return (value - GOAL) / WEIGHT if value >= GOAL - 1e-9 else None
 
 
 class AnswerOracle(Oracle):
@@ -37,10 +32,9 @@ class AnswerOracle(Oracle):
     def __init__(self, *responses: Responses, answers: Collection[int], **options: Any) -> None:
         super().__init__(*responses, **options)
         self.answers = answers
-        self.weight = weight(len(self.responses))
 
     def value(self, known: Responses, key: bytes) -> float:
         """The score and whether the answer is kept, in one number."""
         if key not in known.answers:
             raise WhymaskError("the model reports scores but not its answers: keep a share of the score, keep=0.9.")
-        return self.weight * known.scores[key] + (1 - self.weight) * (known.answers[key] in self.answers)
+        return WEIGHT * known.scores[key] + GOAL * (known.answers[key] in self.answers)

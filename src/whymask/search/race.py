@@ -45,4 +45,6 @@ def race(
         rows, scores = rows[ahead], scores[ahead]
         if not len(rows):
             return None
+        if best.score is None:
+            best = Selection(rows[int(np.argmax(scores))])  # the best so far, though not scored on every fill
     return Selection.best(rows, scores)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from whymask.arrays import Bools
+from whymask.errors import WhymaskError
 from whymask.search.discs import compact_masks, discs
 from whymask.search.limits import Count, Proportion
 from whymask.search.narrow import narrow
@@ -46,7 +47,9 @@ def smallest(
     every size, can be read from the result.
     """
     if problem.parents is not None:
-        search = smallest(coarse(problem), share=share, enough=enough, k_max=k_max, tries=tries)
+        if k_max is not None:
+            raise WhymaskError("k_max is for regions that are not nested: leave it out, or use 'slico:64'.")
+        search = smallest(coarse(problem), share=share, enough=enough, tries=tries)
         found = yield from lifted(search, problem)
         assert found.goal is not None
         if _score(found) < found.goal:
