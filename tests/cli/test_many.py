@@ -78,6 +78,16 @@ def test_what_is_done_is_not_done_again(folder):
     assert explain("photos").stdout.splitlines()[-1].startswith("3 explained.")
 
 
+def test_a_file_among_several_fills_or_options_that_has_changed_is_used_anew(folder):
+    settings = ["--fill", "black,fill.png", "--model-option", "gain=0.5"]
+    for number in (0, 1):
+        Image.fromarray(lit(number)).save(folder / "fill.png")
+        answer = explain("photos/0.png", "photos/1.png", *settings)
+        assert answer.stdout.splitlines()[-1].startswith("2 explained. Index")
+    again = explain("photos/0.png", "photos/1.png", *settings)
+    assert again.stdout.splitlines()[-1].startswith("2 explained before. Index")
+
+
 def test_one_unreadable_file_costs_only_itself(folder):
     (folder / "photos" / "1.png").write_text("no image")
     answer = explain("-", stdin="photos/0.png\nmissing.png\nphotos/1.png\nphotos/2.png\n")

@@ -21,6 +21,7 @@ from whymask.cli.options import Options, write_as
 from whymask.errors import ImageError, WhymaskError, whole
 from whymask.explainer.explainer import Explainer
 from whymask.images.imaging import FORMATS, read_file
+from whymask.images.masking import fill_names
 from whymask.models.base import Wanted
 from whymask.results.base import Explanation
 from whymask.results.ordering import Ordering
@@ -129,6 +130,11 @@ def _names(paths: Sequence[str], task: Task, explainer: Explainer) -> tuple[dict
     for name in ("out", "as_json", "quiet"):
         del options[name]
     files = {name: _content(value) for name, value in options.items() if isinstance(value, str)}
+    given = [
+        *fill_names(task.options.fill or ""),
+        *(pair.partition("=")[2] for pair in task.options.model_option or []),
+    ]
+    files |= {value: _content(value) for value in given}
     model = explainer.model
     about = [options, files, task.target, task.question, model.name, model.fingerprint, model.settings, __version__]
     names: dict[str, str] = {}
