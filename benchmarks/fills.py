@@ -3,7 +3,7 @@
 They explain right answers, or, with --null, another class for each photo, drawn at random. Methods are tuned on the
 photos with even numbers and reported on those with odd ones. The photos of a folder are taken as every second class of
 ImageNet, in the order of their names. A row is a method with its parameters, and fill= (else black), regions=,
-over_fills= and budget= where they matter.
+over_fills=, keep=answer and budget= where they matter.
 
 Run: python benchmarks/fills.py run FOLDER OUT.jsonl --half odd "smallest fill=several" "discs+swap tries=426"
      python benchmarks/fills.py table OUT.jsonl
@@ -40,7 +40,9 @@ def parsed(text: str) -> tuple[Recipe, dict, int | None]:
     """The recipe, the settings of its cases and the budget of a row: "discs+swap tries=426 fill=several budget=900"."""
     method, *given = text.split()
     pairs = dict(pair.split("=", 1) for pair in given)
-    settings = {name: pairs.pop(name) for name in SETTINGS if name in pairs}
+    settings: dict = {name: pairs.pop(name) for name in SETTINGS if name in pairs}
+    if pairs.pop("keep", "") == "answer":
+        settings["keep_answer"] = True
     budget = json.loads(pairs.pop("budget", "null"))
     return Recipe(method, {name: json.loads(value) for name, value in pairs.items()}), settings, budget
 
@@ -93,6 +95,7 @@ def numbers(case: Case, file: Path, found) -> dict:
     evidence = case.result(found, case.provenance(found.recipe, 0, ""))
     others = others_of(file, evidence.image.canvas.shape[:2])
     scores = {name: float(case.again(fill=fill).ask(found.mask[None])[0][0, 0]) for name, fill in others.items()}
+    kept = evidence.controls.kept
     return {
         "forwards": evidence.ledger.mec,
         "regions": len(evidence.regions),
@@ -101,7 +104,7 @@ def numbers(case: Case, file: Path, found) -> dict:
         "score": evidence.score,
         "removed": evidence.removed_score,
         "blank": evidence.image.blank_score,
-        "reached": evidence.sufficient,
+        "reached": kept.alone if kept else evidence.sufficient,
         "controls": evidence.controls.as_dict(),
         "scores": scores,
     }
