@@ -23,6 +23,7 @@ from whymask.models.batching import is_out_of_memory
 from whymask.models.classifier import Classifier, check_scale
 from whymask.models.differentiable import Differentiable, Evidence
 from whymask.models.outputs import Activation, answers, check_activation, evidence, logits_in, names_of
+from whymask.models.precision import converted
 from whymask.utils.digest import digest, is_plain
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16, "fp64": torch.float64}
@@ -110,7 +111,7 @@ class TorchClassifier(Classifier):
         self._weights = None if self.live else fingerprint or module_fingerprint(module, code=borrowed)
         if not self.live:
             module = _copied(module, name) if borrowed else module
-            module = module.eval().requires_grad_(False).to(self.device, self.dtype)
+            module = converted(module, name, self.device, self.dtype)
             # Convolutions on a CPU are up to twice as fast on channels-last tensors, and no slower elsewhere.
             module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.module = module

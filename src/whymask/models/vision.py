@@ -13,6 +13,7 @@ from whymask.images.imaging import Canvas, Preprocessed
 from whymask.models.base import composed
 from whymask.models.batching import is_out_of_memory
 from whymask.models.hf import configuration, from_checkpoint, model_from_checkpoint, quiet
+from whymask.models.precision import converted
 from whymask.models.torch_module import DTYPE_NAMES, device_of, dtype_of, evaluating, home_of, module_fingerprint
 from whymask.utils.digest import digest
 
@@ -34,7 +35,7 @@ class Vision:
             raise WhymaskError(f"{name} is on {home[0]}, in {DTYPE_NAMES[home[1]]}: move it before you wrap it.")
         self.module, self.processor, self.name, self.borrowed = module, processor, name, borrowed
         if not borrowed:
-            module.eval().requires_grad_(False).to(self.device, self.dtype)
+            converted(module, name, self.device, self.dtype)
         self._weights = None if borrowed else module_fingerprint(module)
         self.geometry = Preprocessed([self._resized])
         self.settings = {"device": str(self.device), "dtype": DTYPE_NAMES[self.dtype]}

@@ -1,0 +1,37 @@
+"""Converting a module to a device and a precision without damaging its numbers."""
+
+import torch
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from whymask.errors import WhymaskError
+
+
+def converted(module: torch.nn.Module, name: str, device: torch.device, dtype: torch.dtype) -> torch.nn.Module:
+    """The same module in evaluation mode and frozen, on this device and in this precision.
+
+    In half precision batch norms stay in fp32 and take inputs of any precision: a channel whose variance exceeds
+    65,504 would be divided by infinity in fp16, and so silenced without an error. Other weights beyond the range raise
+    an error.
+    """
+    module = module.eval().requires_grad_(False)
+    if dtype.itemsize >= 4:
+        return module.to(device, dtype)
+    norms = [part for part in module.modules() if isinstance(part, _BatchNorm)]
+    exact = [{key: tensor.clone() for key, tensor in part.state_dict().items()} for part in norms]
+    for part in module.modules():
+        if not isinstance(part, _BatchNorm):
+            _check_range(part, name, dtype)
+    module.to(device, dtype)
+    for part, state in zip(norms, exact, strict=True):
+        part.float().load_state_dict(state)
+    return module
+
+
+def _check_range(part: torch.nn.Module, name: str, dtype: torch.dtype) -> None:
+    for label, tensor in [*part.named_parameters(recurse=False), *part.named_buffers(recurse=False)]:
+        if tensor.is_floating_point() and (tensor.isfinite() & ~tensor.to(dtype).isfinite()).any():
+            kind = str(dtype).removeprefix("torch.")
+            raise WhymaskError(
+                f"{name} has weights beyond the range of {kind} ({type(part).__name__}.{label}): pass dtype='bf16' or "
+                "'fp32'."
+            )
