@@ -42,12 +42,12 @@ def quadrant_file(path, layout="NCHW", softmax=False):
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-@pytest.mark.parametrize("output", ["logits", "probs"])
-def test_equals_the_same_function_in_torch(tmp_path, layout, output):
+@pytest.mark.parametrize("activation", ["softmax", "none"])
+def test_equals_the_same_function_in_torch(tmp_path, layout, activation):
     from models.tiny import quadrants
 
-    file = quadrant_file(tmp_path / "q.onnx", layout, softmax=output == "probs")
-    ours, torch_model = whymask.load(file, layout=layout, output=output, **PLAIN), quadrants()
+    file = quadrant_file(tmp_path / "q.onnx", layout, softmax=activation == "none")
+    ours, torch_model = whymask.load(file, layout=layout, activation=activation, **PLAIN), quadrants()
     for target in range(4):
         bound, other = ours.bind(lit(1), target=target), torch_model.bind(lit(1), target=target)
         expected = torch_model.respond(other.inputs[None], [other]).score
@@ -56,23 +56,54 @@ def test_equals_the_same_function_in_torch(tmp_path, layout, output):
     assert set(found.regions) == {8, 9, 12, 13}
 
 
-def test_one_output_is_a_probability_or_refused(tmp_path):
+def brightness_file(path, scale=1.0, shift=0.0):
+    """One number per image: scale * mean + shift."""
     nodes = [
         helper.make_node("ReduceMean", ["x", "axes"], ["mean"], keepdims=0),
-        helper.make_node("Unsqueeze", ["mean", "one"], ["y"]),
+        helper.make_node("Mul", ["mean", "scale"], ["scaled"]),
+        helper.make_node("Add", ["scaled", "shift"], ["z"]),
+        helper.make_node("Unsqueeze", ["z", "one"], ["y"]),
     ]
     values = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["b", 3, 32, 32])]
     values.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, ["b", 1]))
-    constants = [helper.make_tensor("axes", TensorProto.INT64, [3], [1, 2, 3])]
-    constants.append(helper.make_tensor("one", TensorProto.INT64, [1], [1]))
+    constants = [
+        helper.make_tensor("axes", TensorProto.INT64, [3], [1, 2, 3]),
+        helper.make_tensor("one", TensorProto.INT64, [1], [1]),
+        helper.make_tensor("scale", TensorProto.FLOAT, [], [scale]),
+        helper.make_tensor("shift", TensorProto.FLOAT, [], [shift]),
+    ]
     graph = helper.make_graph(nodes, "bright", values[:1], values[1:], constants)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), tmp_path / "b.onnx")
-    file = str(tmp_path / "b.onnx")
-    with pytest.raises(WhymaskError, match=r"single logit \(pass output='probs' .*whymask.wrap\(lambda images"):
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
+    return str(path)
+
+
+def score_of(model, level, target=None):
+    bound = model.bind(np.full((32, 32, 3), level, np.uint8), target=target)
+    return float(model.respond(bound.inputs[None], [bound]).score[0])
+
+
+def test_one_output_is_a_probability_or_a_logit_when_it_is_said(tmp_path):
+    file = brightness_file(tmp_path / "probability.onnx")
+    line = r"pass activation='sigmoid' for a logit, whymask.load\('.*probability.onnx', ..., activation='sigmoid'\)"
+    with pytest.raises(WhymaskError, match=line):
         whymask.load(file, **PLAIN)
-    model = whymask.load(file, output="probs", **PLAIN)
-    bound = model.bind(np.full((32, 32, 3), 51, np.uint8))
-    assert model.respond(bound.inputs[None], [bound]).score[0] == pytest.approx(0.2)
+    assert score_of(whymask.load(file, activation="none", **PLAIN), 51) == pytest.approx(0.2)
+    logit = whymask.load(brightness_file(tmp_path / "z.onnx", 4, -1), activation="sigmoid", labels=["dog"], **PLAIN)
+    assert logit.labels == ["not dog", "dog"]
+    chance = 1 / (1 + np.exp(1 - 4 * 0.2))
+    assert score_of(logit, 51, "dog") == pytest.approx(chance)
+    assert score_of(logit, 51, "not dog") == score_of(logit, 51) == pytest.approx(1 - chance)
+
+
+def test_labels_that_do_not_exclude_each_other(tmp_path):
+    """Each label alone, of an array that holds the logits 6 * brightness; and other scores are another model."""
+    file = quadrant_file(tmp_path / "q.onnx")
+    alone, among = (whymask.load(file, activation=one, **PLAIN) for one in ("sigmoid", "softmax"))
+    assert score_of(alone, 51, 2) == pytest.approx(1 / (1 + np.exp(-6 * 0.2)))
+    assert score_of(among, 51, 2) == pytest.approx(0.25)
+    assert alone.fingerprint != among.fingerprint
+    found = whymask.explain(lit(2), alone, regions="grid:4x4", k=4, target=2)
+    assert set(found.regions) == {8, 9, 12, 13}
 
 
 def greedy_for_memory(path, fits):
@@ -117,7 +148,8 @@ def test_refuses(tmp_path):
     for name, options, words in (
         (str(tmp_path / "missing.onnx"), PLAIN, "there is no file"),
         (str(tmp_path / "bad.onnx"), PLAIN, "cannot be loaded"),
-        (file, {**PLAIN, "layout": "CHW"}, "layout is"),
+        (file, {**PLAIN, "layout": "CHW"}, "unknown layout 'CHW'; did you mean 'NCHW'"),
+        (file, {**PLAIN, "activation": "sigmod"}, "unknown activation 'sigmod'; did you mean 'sigmoid'"),
         (file, {**PLAIN, "labels": ["a", "b"]}, "4 classes, but 2 labels"),
         (file, {**PLAIN, "device": "mps"}, "cannot run on the device"),
         (file, {**PLAIN, "size": 30}, "failed"),

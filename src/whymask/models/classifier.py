@@ -36,22 +36,6 @@ def is_number(target: str) -> bool:
     return re.fullmatch(r"\s*-?[0-9]+\s*", target) is not None
 
 
-def no_classes(name: str, reason: str) -> WhymaskError:
-    """The error for a model whose outputs are no logits of classes that exclude each other."""
-    return WhymaskError(
-        f"{name} {reason}, so the softmax of its outputs is not a probability: wrap a function that returns the "
-        "probability, whymask.wrap(lambda images: ...), for images (B, H, W, 3)."
-    )
-
-
-def labelled(name: str, classes: int, labels: Sequence[str] | None) -> list[str]:
-    """The names of a model's classes; by default their numbers."""
-    found = [str(i) for i in range(classes)] if labels is None else list(labels)
-    if len(found) != classes:
-        raise WhymaskError(f"{name} has {classes} classes, but {len(found)} labels were given.")
-    return found
-
-
 def check_scale(mean: Sequence[float] | float, std: Sequence[float] | float) -> None:
     """Raise an error where mean and std are meant for values 0 ... 1; raw pixels (mean 0, std 1) are fine."""
     means, stds = np.abs(mean), np.abs(std)

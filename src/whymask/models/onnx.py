@@ -10,12 +10,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from whymask.errors import WhymaskError
+from whymask.errors import WhymaskError, unknown
 from whymask.images.imaging import Canvas, CentreCrop
 from whymask.models.base import Bound, Response, composed
 from whymask.models.batching import is_out_of_memory, single
-from whymask.models.classifier import Classifier, check_scale, labelled, no_classes
+from whymask.models.classifier import Classifier, check_scale
 from whymask.models.differentiable import Differentiable, forward_only
+from whymask.models.outputs import Activation, answers, check_activation, evidence, names_of
 from whymask.models.packages import cache_folder, required
 from whymask.models.torch_module import TorchClassifier
 from whymask.utils.files import atomic
@@ -26,7 +27,8 @@ PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 class OnnxClassifier(Classifier):
     """A file that maps pixels (pixel - mean) / std, values 0 ... 255, to one number per class.
 
-    Nothing about a file's preprocessing can be read from it, so layout, mean, std and what comes out are explicit.
+    Nothing about a file's preprocessing can be read from it, so layout, mean, std and what comes out are explicit:
+    `activation` says how a score follows from the numbers ("none": they are probabilities).
     """
 
     def __init__(
@@ -37,7 +39,7 @@ class OnnxClassifier(Classifier):
         mean: Sequence[float],
         std: Sequence[float],
         layout: Literal["NCHW", "NHWC"] = "NCHW",
-        output: Literal["logits", "probs"] = "logits",
+        activation: Activation = "softmax",
         crop: float = 1.0,
         labels: Sequence[str] | None = None,
         aliases: Mapping[str, int] | None = None,
@@ -48,15 +50,16 @@ class OnnxClassifier(Classifier):
         path = Path(file)
         if not path.is_file():
             raise WhymaskError(f"there is no file {path}.")
-        if layout not in ("NCHW", "NHWC") or output not in ("logits", "probs"):
-            raise WhymaskError("layout is 'NCHW' or 'NHWC', output is 'logits' or 'probs'.")
+        if layout not in ("NCHW", "NHWC"):
+            raise unknown("layout", layout, ("NCHW", "NHWC"))
+        check_activation(activation)
         check_scale(mean, std)
         content = path.read_bytes()
         self.session = session_of(content, str(path), device)
         self.name = name or path.name
         self.aliases = dict(aliases or {})
         self.source = source  # the module the file was made from
-        self.channels_first, self.output = layout == "NCHW", output
+        self.channels_first, self.activation = layout == "NCHW", activation
         self.geometry = CentreCrop(size, share=crop)
         self.mean, self.std = np.asarray(mean, dtype=np.float32), np.asarray(std, dtype=np.float32)
         self.fingerprint = composed(
@@ -65,7 +68,7 @@ class OnnxClassifier(Classifier):
             mean=self.mean.tolist(),
             std=self.std.tolist(),
             layout=layout,
-            output=output,
+            activation=activation,
         )
         self.batch_size = 16
         self.settings = {"device": device, "dtype": "fp32", "runtime": runtime_version()}
@@ -75,9 +78,7 @@ class OnnxClassifier(Classifier):
         if len(classes) != 2:
             hint = f"; a YOLO detector is loaded as yolo:{path}" if len(classes) == 3 else ""
             raise WhymaskError(f"{path} must return (B, classes), not {len(classes)} dimensions{hint}.")
-        if classes[1] == 1 and output == "logits":
-            raise no_classes(str(path), "returns a single logit (pass output='probs' if it is a probability)")
-        self.labels = labelled(str(path), classes[1], labels)
+        self.labels = names_of(str(path), classes[1], labels, activation, call=f"whymask.load({str(path)!r}")
 
     def encode(self, canvas: Canvas) -> torch.Tensor:
         """Normalised pixels in the file's layout; a tensor, since torch composes masked inputs faster than numpy."""
@@ -85,12 +86,10 @@ class OnnxClassifier(Classifier):
         return pixels.permute(2, 0, 1).contiguous() if self.channels_first else pixels
 
     def score(self, inputs: Any, targets: Sequence[int]) -> Response:
-        """The file's probabilities, or the softmax of its logits."""
-        values = self._run(inputs).astype(np.float64)
-        if self.output == "logits":
-            values = np.exp(values - values.max(axis=1, keepdims=True))
-            values /= values.sum(axis=1, keepdims=True)
-        return Response(values[np.arange(len(values)), list(targets)], values.argmax(axis=1))
+        """As of a torch module that returns the same, in fp64."""
+        outputs = torch.from_numpy(self._run(inputs).astype(np.float64))
+        score, top = evidence(outputs, targets, self.activation).score, answers(outputs, self.activation).argmax(dim=1)
+        return Response(score.numpy(), top.numpy())
 
     def differentiable(self, bound: Bound) -> Differentiable:
         """The image for methods that use gradients: on the module the file was made from, where that is known."""

@@ -60,15 +60,22 @@ def _entries(outputs: Any) -> dict[Any, Any]:
     return {"logits": outputs.logits} if hasattr(outputs, "logits") else {}
 
 
-def names_of(name: str, outputs: int, labels: Sequence[str] | None, activation: Activation | None) -> list[str]:
+def names_of(
+    name: str,
+    outputs: int,
+    labels: Sequence[str] | None,
+    activation: Activation | None,
+    call: str = "whymask.wrap(model",
+) -> list[str]:
     """The names of the answers that a module with this many outputs distinguishes; by default their numbers.
 
-    The sigmoid of a single logit is the probability of the second of two answers.
+    The sigmoid of a single logit is the probability of the second of two answers. `call` is the beginning of the line
+    that an error shows.
     """
     if outputs == 1 and activation in (None, "softmax"):
         raise WhymaskError(
             f"{name} returns one number, whose softmax is always 1: pass activation='sigmoid' for a logit, "
-            "whymask.wrap(model, ..., activation='sigmoid'), or activation='none' for a probability."
+            f"{call}, ..., activation='sigmoid'), or activation='none' for a probability."
         )
     given = None if labels is None else list(labels)
     if outputs == 1 and activation == "none":

@@ -175,8 +175,8 @@ for _family in (
            ("httpx",), "http", ids="https?:.*"),
     Family("openai:NAME", "OpenAI-compatible chat server of a multimodal model: base_url=",
            "whymask.models.openai_chat:OpenAIChatModel", ("httpx",), "http", can=("question",), ids="openai:(.*)"),
-    Family("FILE.onnx", "ONNX classifier: size=, mean=, std=, layout=, output=", "whymask.models.onnx:OnnxClassifier",
-           ("onnxruntime",), "onnx", ids=r"(?P<file>.*\.onnx)"),
+    Family("FILE.onnx", "ONNX classifier: size=, mean=, std=, layout=, activation=",
+           "whymask.models.onnx:OnnxClassifier", ("onnxruntime",), "onnx", ids=r"(?P<file>.*\.onnx)"),
     Family("yolo:FILE.onnx", "YOLO detector as an ONNX file: labels=, size=", "whymask.models.yolo:load",
            ("onnxruntime",), "onnx", ids=r"yolo:(?P<file>.*\.onnx)"),
     Family("FILE.py:FUNCTION", "your own: a function that returns a model, a torch module or a function over images",
@@ -191,7 +191,7 @@ def load(name: str, /, **options: Any) -> Model:
     Common options are device ("cpu", "cuda", "mps") and dtype ("fp32", "fp16", "bf16", "fp64"). Classifiers that run
     on torch take compile=True, for benchmarks of hundreds of thousands of images on a GPU; Qwen2.5-VL and LLaVA-1.5
     compile by themselves, unless it is False. CLIP and SigLIP take classes and templates, ONNX files size, mean, std,
-    layout and output, chat servers base_url, multimodal models their limits (max_side, max_pixels, pad).
+    layout and activation, chat servers base_url, multimodal models their limits (max_side, max_pixels, pad).
     """
     family, argument = find(name)
     loader = family.loader
