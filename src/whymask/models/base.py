@@ -169,6 +169,7 @@ class GridModel(ABC):
 
     name: str
     geometry: Geometry
+    takes_points = False  # whether a point on the photo names an answer
 
     def bind(
         self,
@@ -180,7 +181,7 @@ class GridModel(ABC):
         fill: Fill = "black",
     ) -> Bound:
         """Put the image on the input grid and settle which answer is explained (by default the model's own)."""
-        if isinstance(target, tuple):
+        if isinstance(target, tuple) and not self.takes_points:
             raise WhymaskError(f"{self.name} takes no point as its target: detectors and segmenters do.")
         return self.settle(self.view(image, resize, fill), target, question)
 
@@ -191,8 +192,8 @@ class GridModel(ABC):
         return View(picture, canvas, fill_canvas(fill, canvas), box)
 
     @abstractmethod
-    def settle(self, view: View, target: int | str | None, question: str | None) -> Bound:
-        """Bind an image that is on the grid to the answer that a user means by target and question."""
+    def settle(self, view: View, target: Any, question: str | None) -> Bound:
+        """Bind an image that is on the grid to the answer that a user means by target (a `Wanted`) and question."""
 
     def asked(self, question: str | None) -> str:
         """The question, which a model that answers questions requires."""

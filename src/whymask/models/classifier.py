@@ -4,31 +4,13 @@ import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from whymask.errors import WhymaskError, unknown, whole
-from whymask.images.imaging import Canvas
-from whymask.models.base import Bound, GridModel, Response, Target, View
-
-
-@dataclass(frozen=True, eq=False)
-class PixelBound(Bound):
-    """Inputs are pixels, (3, H, W) or (H, W, 3), in an array or a tensor."""
-
-    channels_first: bool
-
-    def index(self, labels: NDArray[np.int32]) -> Any:
-        """The label map as (1, H, W) or (H, W, 1): all channels of a pixel share its region."""
-        index = labels.astype(np.int64)[None] if self.channels_first else labels.astype(np.int64)[..., None]
-        if isinstance(self.inputs, np.ndarray):
-            return index
-        import torch
-
-        return torch.from_numpy(index).to(self.inputs.device)
+from whymask.models.base import Bound, Response, Target, View
+from whymask.models.pixels import PixelBound, PixelModel
 
 
 def is_number(target: str) -> bool:
@@ -46,21 +28,11 @@ def check_scale(mean: Sequence[float] | float, std: Sequence[float] | float) -> 
         )
 
 
-class Classifier(GridModel):
-    """Binds images and names answers; a family adds `encode` and `score`."""
+class Classifier(PixelModel):
+    """Names answers; a family adds `encode` and `score`."""
 
-    deterministic = True
-    default_k = 8
-    channels_first = True
-
-    batch_size: int
-    settings: dict[str, str]
     labels: list[str]
     aliases: Mapping[str, int] = {}
-
-    @abstractmethod
-    def encode(self, canvas: Canvas) -> Any:
-        """Pixels (H, W, 3) as the model wants them; each element must depend on its own pixel only."""
 
     @abstractmethod
     def score(self, inputs: Any, targets: Sequence[int]) -> Response:
@@ -72,15 +44,7 @@ class Classifier(GridModel):
             raise WhymaskError(f"{self.name} is a classifier: it takes a target, not a question.")
         inputs = self.encode(view.canvas)
         index, probes = (self.predict(inputs), 1) if target is None else (self.resolve(target), 0)
-        return PixelBound(
-            **vars(view),
-            target=Target(index, self.labels[index]),
-            inputs=inputs,
-            fill_inputs=self.encode(view.fill),
-            key=(tuple(inputs.shape), str(inputs.dtype)),
-            probes=probes,
-            channels_first=self.channels_first,
-        )
+        return PixelBound(**self.parts(view, inputs), target=Target(index, self.labels[index]), probes=probes)
 
     def respond(self, inputs: Any, bounds: Sequence[Bound]) -> Response:
         """Scores of the bounds' targets."""

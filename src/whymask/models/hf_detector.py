@@ -5,27 +5,16 @@ from typing import Any
 
 import torch
 
-from whymask.images.imaging import Canvas
 from whymask.models.detection import Boxes, Detector
-from whymask.models.vision import Vision, cannot, load_parts, names_of
+from whymask.models.vision import OnVision, Vision, cannot, load_parts, names_of
 
 
-class HfDetector(Detector):
+class HfDetector(OnVision, Detector):
     """Boxes with a softmax or a sigmoid over the classes, as its family has them."""
 
     def __init__(self, vision: Vision) -> None:
-        self.vision, self.name, self.geometry = vision, vision.name, vision.geometry
-        self.settings, self.batch_size = vision.settings, vision.batch_size
+        super().__init__(vision)
         self.classes = names_of(vision.module.config)
-
-    @property
-    def fingerprint(self) -> str:
-        """That of the module and its processor."""
-        return self.vision.fingerprint
-
-    def encode(self, canvas: Canvas) -> torch.Tensor:
-        """Normalised pixels (3, H, W)."""
-        return self.vision.encode(canvas)
 
     def detect(self, inputs: Any, classes: Sequence[Sequence[str]], shape: tuple[int, int]) -> list[Boxes]:
         """The box of every query, with the scores of all classes."""
@@ -57,5 +46,4 @@ def load(checkpoint: str, *, device: str = "cpu", dtype: str = "fp32") -> HfDete
 
 def wrap_pair(module: Any, processor: Any, *, device: str | None = None, dtype: str | None = None) -> HfDetector:
     """A detector that is already there, with its image processor; it is left as it is."""
-    name = module.config.name_or_path or type(module).__name__
-    return HfDetector(Vision(module, processor, name, device=device, dtype=dtype, borrowed=True))
+    return HfDetector(Vision.around(module, processor, device=device, dtype=dtype))

@@ -5,30 +5,19 @@ from typing import Any
 import torch
 
 from whymask.arrays import Floats
-from whymask.images.imaging import Canvas
 from whymask.models.segmentation import Segmenter
-from whymask.models.vision import Vision, cannot, load_parts, names_of
+from whymask.models.vision import OnVision, Vision, cannot, load_parts, names_of
 
 KINDS = ("AutoModelForSemanticSegmentation", "AutoModelForUniversalSegmentation", "AutoModelForInstanceSegmentation",
          "AutoModelForImageSegmentation")  # fmt: skip
 
 
-class HfSegmenter(Segmenter):
+class HfSegmenter(OnVision, Segmenter):
     """Probabilities on the model's own output grid, which is not enlarged to the image."""
 
     def __init__(self, vision: Vision) -> None:
-        self.vision, self.name, self.geometry = vision, vision.name, vision.geometry
-        self.settings, self.batch_size = vision.settings, vision.batch_size
+        super().__init__(vision)
         self.classes = names_of(vision.module.config)
-
-    @property
-    def fingerprint(self) -> str:
-        """That of the module and its processor."""
-        return self.vision.fingerprint
-
-    def encode(self, canvas: Canvas) -> torch.Tensor:
-        """Normalised pixels (3, H, W)."""
-        return self.vision.encode(canvas)
 
     def probabilities(self, inputs: Any, column: int | None = None) -> Floats:
         """The softmax over classes; of masks, what each adds: its class's probability where it is."""
@@ -57,5 +46,4 @@ def load(checkpoint: str, *, device: str = "cpu", dtype: str = "fp32") -> HfSegm
 
 def wrap_pair(module: Any, processor: Any, *, device: str | None = None, dtype: str | None = None) -> HfSegmenter:
     """A segmenter that is already there, with its image processor; it is left as it is."""
-    name = module.config.name_or_path or type(module).__name__
-    return HfSegmenter(Vision(module, processor, name, device=device, dtype=dtype, borrowed=True))
+    return HfSegmenter(Vision.around(module, processor, device=device, dtype=dtype))

@@ -7,20 +7,18 @@ from typing import Any
 import torch
 
 from whymask.errors import WhymaskError
-from whymask.images.imaging import Canvas
 from whymask.models.base import composed
 from whymask.models.detection import Boxes, Detector
 from whymask.models.hf import tokenization
 from whymask.models.hf_detector import boxes_of
-from whymask.models.vision import Vision, cannot, load_parts
+from whymask.models.vision import OnVision, Vision, cannot, load_parts
 
 
-class ZeroShotDetector(Detector):
+class ZeroShotDetector(OnVision, Detector):
     """Any text is a class: the target alone, or beside the classes that were given."""
 
     def __init__(self, vision: Vision, tokenizer: Any, classes: Sequence[str]) -> None:
-        self.vision, self.name, self.geometry = vision, vision.name, vision.geometry
-        self.settings, self.batch_size = vision.settings, vision.batch_size
+        super().__init__(vision)
         self.tokenizer, self.classes = tokenizer, list(classes)
         self.asks = lru_cache(maxsize=256)(self._asks)
 
@@ -28,10 +26,6 @@ class ZeroShotDetector(Detector):
     def fingerprint(self) -> str:
         """That of the module, its processor, its tokenizer and the classes."""
         return composed(self.vision.fingerprint, tokens=tokenization(self.tokenizer), classes=self.classes)
-
-    def encode(self, canvas: Canvas) -> torch.Tensor:
-        """Normalised pixels (3, H, W)."""
-        return self.vision.encode(canvas)
 
     def sought(self, label: str | None) -> list[str]:
         """The classes, and the one that is meant if it is another."""
@@ -105,6 +99,5 @@ def wrap_pair(
     dtype: str | None = None,
 ) -> ZeroShotDetector:
     """A zero-shot detector that is already there, with its processor; it is left as it is."""
-    name = module.config.name_or_path or type(module).__name__
-    vision = Vision(module, processor.image_processor, name, device=device, dtype=dtype, borrowed=True)
+    vision = Vision.around(module, processor.image_processor, device=device, dtype=dtype)
     return ZeroShotDetector(vision, processor.tokenizer, read_classes(classes))

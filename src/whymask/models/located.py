@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whymask.errors import ImageError, WhymaskError
-from whymask.images.imaging import Canvas, ImageSource, Resize
-from whymask.images.masking import Fill
-from whymask.models.base import Bound, GridModel, Target, View, Wanted
-from whymask.models.classifier import PixelBound
+from whymask.images.imaging import Canvas
+from whymask.models.base import Bound, Target, View, Wanted
+from whymask.models.pixels import PixelBound, PixelModel
 
 Point: TypeAlias = tuple[float, float]
 """x and y as shares of the canvas."""
@@ -50,35 +49,14 @@ class LocatedBound(PixelBound):
         return super().index(np.pad(labels, added))
 
 
-class Located(GridModel):
+class Located(PixelModel):
     """A model whose answers have places; a family adds `encode`, `locate` and `respond`."""
 
-    deterministic = True
-    default_k = 8
-    channels_first = True
-
-    batch_size: int
-    settings: dict[str, str]
-
-    @abstractmethod
-    def encode(self, canvas: Canvas) -> Any:
-        """Pixels (H, W, 3) as the model wants them; each element must depend on its own pixel only."""
+    takes_points = True
 
     @abstractmethod
     def locate(self, inputs: Any, canvas: Canvas, target: int | str | Point | None) -> tuple[Target, Any, int]:
         """The answer that a user means, its place, and the forwards spent on finding it."""
-
-    def bind(
-        self,
-        image: ImageSource,
-        *,
-        target: Wanted = None,
-        question: str | None = None,
-        resize: Resize = "own",
-        fill: Fill = "black",
-    ) -> Bound:
-        """As every model; a point (x, y) on the photo names the answer that is there."""
-        return self.settle(self.view(image, resize, fill), target, question)
 
     def settle(self, view: View, target: Wanted, question: str | None) -> Bound:
         """Find the answer on the image."""
@@ -90,16 +68,8 @@ class Located(GridModel):
         else:
             meant = _on_canvas(view, target) if isinstance(target, tuple) else target
             settled, where, probes = self.locate(inputs, view.canvas, meant)
-        return LocatedBound(
-            **vars(view),
-            target=settled,
-            inputs=inputs,
-            fill_inputs=self.encode(view.fill),
-            key=(tuple(inputs.shape), str(inputs.dtype), view.canvas.shape, self.shared(where)),
-            probes=probes,
-            channels_first=self.channels_first,
-            where=where,
-        )
+        parts = self.parts(view, inputs, view.canvas.shape, self.shared(where))
+        return LocatedBound(**parts, target=settled, probes=probes, where=where)
 
     def shared(self, where: Any) -> Hashable:
         """What must be equal for rows to share a batch, besides shapes."""

@@ -24,8 +24,8 @@ from PIL import Image
 from whymask.errors import WhymaskError, whole
 from whymask.images.imaging import Canvas
 from whymask.models.base import GridModel, Target, View
-from whymask.models.classifier import PixelBound
 from whymask.models.packages import optional, required
+from whymask.models.pixels import PixelBound
 from whymask.utils.redact import shown
 
 if TYPE_CHECKING:

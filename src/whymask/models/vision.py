@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from whymask.images.imaging import Canvas, Preprocessed
 from whymask.models.base import composed
 from whymask.models.batching import is_out_of_memory
 from whymask.models.hf import configuration, from_checkpoint, model_from_checkpoint, quiet
+from whymask.models.located import Located
 from whymask.models.precision import converted
 from whymask.models.torch_module import DTYPE_NAMES, device_of, dtype_of, evaluating, home_of, module_fingerprint
 from whymask.utils.digest import digest
@@ -40,6 +41,12 @@ class Vision:
         self.geometry = Preprocessed([self._resized])
         self.settings = {"device": str(self.device), "dtype": DTYPE_NAMES[self.dtype]}
         self.batch_size = 4 if self.device.type == "cpu" else 32
+
+    @classmethod
+    def around(cls, module: Any, processor: Any, *, device: str | None, dtype: str | None) -> Self:
+        """A module that is already there, with its image processor; it is left as it is."""
+        name = module.config.name_or_path or type(module).__name__
+        return cls(module, processor, name, device=device, dtype=dtype, borrowed=True)
 
     @property
     def fingerprint(self) -> str:
@@ -87,6 +94,23 @@ class Vision:
         if np.ndim(made["pixel_values"]) != 4 or len(made["pixel_values"]) != 1:
             raise cannot(self.module, self.name, ValueError("its processor cuts images into pieces"))
         return made
+
+
+class OnVision(Located):
+    """What detectors and segmenters of transformers share."""
+
+    def __init__(self, vision: Vision) -> None:
+        self.vision, self.name, self.geometry = vision, vision.name, vision.geometry
+        self.settings, self.batch_size = vision.settings, vision.batch_size
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the module and its processor."""
+        return self.vision.fingerprint
+
+    def encode(self, canvas: Canvas) -> torch.Tensor:
+        """Normalised pixels (3, H, W)."""
+        return self.vision.encode(canvas)
 
 
 def cannot(module: Any, name: str, reason: Exception) -> WhymaskError:
