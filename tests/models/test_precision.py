@@ -45,6 +45,18 @@ def test_the_rest_of_the_module_is_in_half_precision():
     assert not any(tensor.requires_grad for tensor in module.parameters())
 
 
+def test_settings_tell_records_with_exact_norms_from_others():
+    """Scores with norms in half precision are other scores, and no key of a record may hold for both."""
+    settings = {"size": 32, "labels": ["a", "b"]}
+    assert "norms" not in whymask.wrap(normed(1.0), **settings).settings
+    assert whymask.wrap(normed(1.0), dtype="fp16", **settings).settings["norms"] == "fp32"
+    halved = whymask.wrap(normed(1.0).half(), **settings)  # runs as it is
+    assert halved.settings["dtype"] == "fp16"
+    assert "norms" not in halved.settings
+    plain = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 2))
+    assert "norms" not in whymask.wrap(plain, dtype="bf16", **settings).settings
+
+
 def test_double_precision_converts_everything():
     model = whymask.wrap(normed(1.0), dtype="fp64", size=32, labels=["a", "b"])
     assert {tensor.dtype for tensor in model.module.parameters()} == {torch.float64}

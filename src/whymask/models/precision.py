@@ -27,6 +27,13 @@ def converted(module: torch.nn.Module, name: str, device: torch.device, dtype: t
     return module
 
 
+def beside(module: torch.nn.Module, dtype: torch.dtype) -> dict[str, str]:
+    """What a module's settings must say beside its precision, so that records of other roundings are not mixed."""
+    norms = [part for part in module.modules() if isinstance(part, _BatchNorm)]
+    kinds = {tensor.dtype for part in norms for tensor in (*part.parameters(), *part.buffers())}
+    return {"norms": "fp32"} if torch.float32 in kinds and dtype != torch.float32 else {}
+
+
 def _check_range(part: torch.nn.Module, name: str, dtype: torch.dtype) -> None:
     for label, tensor in [*part.named_parameters(recurse=False), *part.named_buffers(recurse=False)]:
         if tensor.is_floating_point() and (tensor.isfinite() & ~tensor.to(dtype).isfinite()).any():

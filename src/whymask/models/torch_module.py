@@ -23,7 +23,7 @@ from whymask.models.batching import is_out_of_memory
 from whymask.models.classifier import Classifier, check_scale
 from whymask.models.differentiable import Differentiable, Evidence
 from whymask.models.outputs import Activation, answers, check_activation, evidence, logits_in, names_of
-from whymask.models.precision import converted
+from whymask.models.precision import beside, converted
 from whymask.utils.digest import digest, is_plain
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16, "fp64": torch.float64}
@@ -132,7 +132,7 @@ class TorchClassifier(Classifier):
         run = compiled(self.module) if compile else self.module
         self.run: Callable[[torch.Tensor], torch.Tensor] = lambda inputs: logits_in(run(inputs), name, logits)
         self.replays = CudaReplays(self.module, self.run)
-        self.settings = {"device": str(self.device), "dtype": DTYPE_NAMES[self.dtype]}
+        self.settings = {"device": str(self.device), "dtype": DTYPE_NAMES[self.dtype], **beside(module, self.dtype)}
         if compile:
             self.settings["compiled"] = "yes"
 

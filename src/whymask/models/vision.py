@@ -14,7 +14,7 @@ from whymask.models.base import composed
 from whymask.models.batching import is_out_of_memory
 from whymask.models.hf import configuration, from_checkpoint, model_from_checkpoint, quiet
 from whymask.models.located import Located
-from whymask.models.precision import converted
+from whymask.models.precision import beside, converted
 from whymask.models.torch_module import DTYPE_NAMES, device_of, dtype_of, evaluating, home_of, module_fingerprint
 from whymask.utils.digest import digest
 
@@ -39,7 +39,7 @@ class Vision:
             converted(module, name, self.device, self.dtype)
         self._weights = None if borrowed else module_fingerprint(module)
         self.geometry = Preprocessed([self._resized])
-        self.settings = {"device": str(self.device), "dtype": DTYPE_NAMES[self.dtype]}
+        self.settings = {"device": str(self.device), "dtype": DTYPE_NAMES[self.dtype], **beside(module, self.dtype)}
         self.batch_size = 4 if self.device.type == "cpu" else 32
 
     @classmethod
