@@ -20,7 +20,7 @@ from tqdm import tqdm
 from whymask.cli.options import Options, write_as
 from whymask.errors import ImageError, WhymaskError, whole
 from whymask.explainer.explainer import Explainer
-from whymask.images.imaging import FORMATS, read_file
+from whymask.images.imaging import DRAWN, FORMATS, read_file
 from whymask.images.masking import fill_names
 from whymask.models.base import Wanted
 from whymask.results.base import Explanation
@@ -141,11 +141,11 @@ def _names(paths: Sequence[str], task: Task, explainer: Explainer) -> tuple[dict
     failed: dict[str, str] = {}
     for path in paths:
         try:
-            image = path if path.startswith("scene:") else hashlib.sha256(read_file(path)).hexdigest()
+            image = path if path.startswith(DRAWN) else hashlib.sha256(read_file(path)).hexdigest()
         except ImageError as error:
             failed[path] = str(error)
         else:
-            stem = path.replace(":", "-") if path.startswith("scene:") else Path(path).stem
+            stem = path.replace(":", "-") if path.startswith(DRAWN) else Path(path).stem
             names[path] = f"{stem}-{explainer.recipe.name}-{digest([image, *about])[:8]}"
     return names, failed
 

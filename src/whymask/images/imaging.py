@@ -31,10 +31,12 @@ WHOLE: Box = (0.0, 0.0, 1.0, 1.0)
 MAX_PIXELS = 64_000_000
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "AVIF", "HEIF")
 """AVIF where Pillow decodes it (from 11.3), HEIF (HEIC) where pillow-heif is installed."""
+DRAWN = ("scene:", "described:")
+"""What the names of images begin with that are drawn, not read."""
 
 
 def load_image(source: ImageSource, *, formats: tuple[str, ...] = FORMATS, max_pixels: int = MAX_PIXELS) -> Image.Image:
-    """An RGB image from a path, bytes, a PIL image, an array (H, W), (H, W, 3) or (H, W, 4), or "scene:12".
+    """An RGB image from a path, bytes, a PIL image, an array (H, W), (H, W, 3) or (H, W, 4), or "scene:12" (DRAWN).
 
     Rotates by EXIF, shows transparency on white and scales 16-bit values to 8. A file that has more than `max_pixels`
     or takes more than a few seconds to decode raises an error before it is decoded.
@@ -47,10 +49,11 @@ def load_image(source: ImageSource, *, formats: tuple[str, ...] = FORMATS, max_p
             return _rgb(_from_array(source))
         if isinstance(source, str | PathLike):
             name = str(source)
-            if name.startswith("scene:"):
-                from whymask.images.scenes import named
+            if name.startswith(DRAWN):
+                from whymask.images import described, scenes
 
-                return Image.fromarray(named(name).pixels)
+                drawn = scenes.named(name) if name.startswith("scene:") else described.named(name)
+                return Image.fromarray(drawn.pixels)
             source = read_file(source)
         if not isinstance(source, bytes):
             several = "; only multimodal models take several" if isinstance(source, list) else ""

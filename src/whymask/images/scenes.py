@@ -95,19 +95,19 @@ def _draw(chosen: NDArray[np.int64], rng: np.random.Generator) -> Scene:
     covers = []  # (box, alpha) of each object on the canvas
     free = np.ones((SIZE, SIZE), dtype=bool)
     for i in chosen:
-        alpha = _shape(OBJECTS[i], float(np.exp(rng.uniform(np.log(5), np.log(17)))), rng.uniform(-0.4, 0.4))
+        alpha = shape(OBJECTS[i], float(np.exp(rng.uniform(np.log(5), np.log(17)))), rng.uniform(-0.4, 0.4))
         box = _room(free, len(alpha), rng)
         free[box] &= alpha < 0.5
         covers.append((box, alpha))
-    boards = [_board(box, rng) for box, _ in covers if rng.random() < HIDDEN]
+    boards = [board(box, rng) for box, _ in covers if rng.random() < HIDDEN]
     labels = np.zeros((SIZE, SIZE), dtype=np.uint8)
     for i, (box, alpha) in zip(chosen, covers, strict=True):
         labels[box][alpha > 0.5] = i + 1
-    for board in boards:
-        labels[board] = 0
+    for plank in boards:
+        labels[plank] = 0
     seen = np.bincount(labels.ravel(), minlength=len(OBJECTS) + 1)[1:] >= VISIBLE
     labels[:] = 0
-    canvas = _texture(rng)
+    canvas = texture(rng)
     for i, (box, alpha) in zip(chosen, covers, strict=True):
         colour = np.array(COLOURS[i // 3], dtype=np.float32) + rng.uniform(-25, 25, 3).astype(np.float32)
         strength = np.float32(rng.uniform(0.35, 0.7) if rng.random() < HAZE else 1.0)
@@ -115,9 +115,9 @@ def _draw(chosen: NDArray[np.int64], rng: np.random.Generator) -> Scene:
             light = np.linspace(1.15, 0.8, len(alpha), dtype=np.float32)[:, None, None]
             canvas[box] += strength * alpha[..., None] * (light * colour - canvas[box])
             labels[box][alpha > 0.5] = i + 1
-    for board in boards:
-        canvas[board] = rng.uniform(0, 150) + rng.uniform(-10, 10, 3)
-        labels[board] = 0
+    for plank in boards:
+        canvas[plank] = rng.uniform(0, 150) + rng.uniform(-10, 10, 3)
+        labels[plank] = 0
     grain = rng.integers(-12, 13, canvas.shape, dtype=np.int8)
     return Scene(np.clip(canvas + grain, 0, 255).astype(np.uint8), labels)
 
@@ -129,7 +129,7 @@ def _room(free: NDArray[np.bool_], side: int, rng: np.random.Generator) -> tuple
     return max(boxes, key=lambda box: int(free[box].sum()))
 
 
-def _board(box: tuple[slice, slice], rng: np.random.Generator) -> tuple[slice, slice]:
+def board(box: tuple[slice, slice], rng: np.random.Generator) -> tuple[slice, slice]:
     """A rectangle that hides between a third and all but a rest of what is in the box, from one side."""
     hides = rng.uniform(0.35, 0.9)
     axis, first = rng.integers(2), rng.random() < 0.5
@@ -145,7 +145,7 @@ def _board(box: tuple[slice, slice], rng: np.random.Generator) -> tuple[slice, s
     return slice(int(top), int(bottom)), slice(int(left), int(right))
 
 
-def _texture(rng: np.random.Generator) -> Floats:
+def texture(rng: np.random.Generator) -> Floats:
     """A dull background: coarse clouds of colour and finer ones of light around a random grey."""
     coarse = rng.uniform(60, 190) + rng.uniform(-25, 25, (4, 4, 3)) + rng.uniform(-18, 18, 3)
     fine = Image.fromarray(rng.uniform(-18, 18, (14, 14)).astype(np.float32))
@@ -155,7 +155,7 @@ def _texture(rng: np.random.Generator) -> Floats:
     return canvas
 
 
-def _shape(name: str, half: float, turn: float) -> Floats:
+def shape(name: str, half: float, turn: float) -> Floats:
     """Coverage in 0 ... 1 of an object `half` pixels from its middle to its border, turned by so many radians."""
     reach = int(np.ceil(half * 1.1)) + 1
     steps = np.arange(-reach, reach + 1, dtype=np.float32) / half
