@@ -27,8 +27,13 @@ QUICK := $(addprefix tests/,explainer images methods metrics results search util
 check: lint
 	$(BIN)/python -m pytest $(QUICK)
 
+# The whole suite in JOBS processes. With one thread each they do not compete for the cores. (--dist worksteal: each gets a
+# run of neighbouring tests, which share fixtures of their file; who is done first takes over part of what another has left.)
+JOBS := 2
+SUITE := -m pytest --numprocesses $(JOBS) --dist worksteal --durations 10
+
 test: lint
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python $(SUITE)
 
 # Tests of the page need a chromium; without one they are skipped. This installs Debian's, where there is none.
 browser:
@@ -65,7 +70,7 @@ test-floors:
 	$(PYTHON) tests/floors.py > .venv-floors/floors.txt
 	.venv-floors/bin/python -m pip install --quiet --requirement .venv-floors/floors.txt
 	.venv-floors/bin/python -m pip install --quiet --no-deps --editable .
-	.venv-floors/bin/python -m pytest -W default
+	OMP_NUM_THREADS=1 .venv-floors/bin/python $(SUITE) -W default
 
 clean:
 	rm -rf .venv .venv-floors
