@@ -4,8 +4,8 @@ python scripts/families.py try LABEL [TYPE ...]    writes results/families/LABEL
 python scripts/families.py page                    writes docs/families.md from those files
 
 A family works when the scores of eight masked images equal those of its own processor and forward (or generation, where
-its forward is not what it generates with) within 1e-5 in fp32, in one batch and one by one. Options of `try`:
---device cuda, --half (scores in bf16 too), --processes N, --folder FOLDER for the records.
+its forward is not what it generates with) within 1e-5 in fp32, in one batch and one by one. Options of `try`: --device
+cuda, --half (scores in bf16 too), --processes N, --limit SECONDS for each family, --folder FOLDER for the records.
 """
 
 import argparse
@@ -14,12 +14,13 @@ import multiprocessing
 import re
 import sys
 import warnings
-from collections.abc import Iterable
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from queue import SimpleQueue
 from tempfile import TemporaryDirectory
 from textwrap import wrap
 from typing import Any
@@ -202,15 +203,31 @@ def prepare() -> None:
     torch.backends.cudnn.allow_tf32 = False
 
 
-def attempts(names: list[str], processes: int, **options: Any) -> Iterable[tuple[str, dict[str, Any]]]:
-    """Every family's record, as they come."""
-    if processes == 1:
-        yield from ((name, attempt(name, **options)) for name in names)
-        return
-    # A process each: what one family's kernels do wrong on a GPU fails all that follow in its process.
+def attempts(names: list[str], processes: int, limit: float, **options: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every family's record, as they come, each within a limit in seconds.
+
+    A process tries one family after the other until one fails: what its kernels do wrong on a GPU fails all that follow
+    in the same process.
+    """
     spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, spawn, initializer=prepare, max_tasks_per_child=1) as pool:
-        made = {pool.submit(attempt, name, **options): name for name in names}
+    pools: SimpleQueue[Any] = SimpleQueue()  # of one process each, which can be ended while it works
+    for _ in range(processes):
+        pools.put(None)
+
+    def record(name: str) -> dict[str, Any]:
+        pool = pools.get() or spawn.Pool(1, prepare)
+        try:
+            found: dict[str, Any] = pool.apply_async(attempt, (name,), options).get(limit)
+        except multiprocessing.TimeoutError:
+            found = {"works": False, "reason": f"no result within {limit:g} s"}
+        if not found["works"]:
+            pool.terminate()
+            pool = None
+        pools.put(pool)
+        return found
+
+    with ThreadPoolExecutor(processes) as threads:
+        made = {threads.submit(record, name): name for name in names}
         for future in as_completed(made):
             yield made[future], future.result()
 
@@ -224,6 +241,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--half", action="store_true")
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--limit", type=float, default=300)
     parser.add_argument("--folder", type=Path, default=RECORDS)
     options = parser.parse_args()
     prepare()
@@ -236,7 +254,8 @@ def main() -> None:
         found = json.loads(file.read_text())["families"]
     names = options.types or [name for name in sorted(FAMILIES) if name in known]
     options.folder.mkdir(parents=True, exist_ok=True)
-    for name, record in attempts(names, options.processes, device=options.device, half=options.half):
+    how = {"device": options.device, "half": options.half}
+    for name, record in attempts(names, options.processes, options.limit, **how):
         found[name] = record
         print(name, cell(record), record.get("bf16", ""), flush=True)
         content = {"label": options.label, "environment": environment(), "families": dict(sorted(found.items()))}
