@@ -144,6 +144,21 @@ def test_images_are_processed_while_others_are_run(checkpoint, model_type, monke
     assert sizes == [8, 8, 8, 8, 8, 3]
 
 
+def test_threads_that_process_images_compute_by_themselves(checkpoint):
+    """Sixteen threads with a team of sixteen each would wait for one another; the caller's thread keeps its team."""
+    _, model = checkpoint("internvl")
+    own = model.processing
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        processing = Processing(own.processor, own.dialogue, torch.device("cpu"), {})
+        processing.begun([])
+        assert processing._threads.submit(torch.get_num_threads).result() == 1
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_the_check_continues_with_an_ordinary_token(checkpoint, monkeypatch):
     """Some families cannot read an image token, or the one before it, where no image is."""
     folder, _ = checkpoint("qwen3_vl")

@@ -198,7 +198,8 @@ class ImageText(Mllm):
         pieces: Iterator[Any]  # of the inputs, or of what threads make of them
         if self._meanwhile and asked[0].layout is None and all(bound.fixed for bound in asked):
             step = min(step, PIECE)
-            pieces = self.processing.ahead((_pictures(canvas, asked[0].panels) for canvas in inputs), step)
+            canvases = self.processing.fetched(inputs)
+            pieces = self.processing.ahead((_pictures(canvas, asked[0].panels) for canvas in canvases), step)
         else:
             pieces = (inputs[start : start + step] for start in range(0, len(asked), step))
         with self._evaluating():

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image
+from threadpoolctl import ThreadpoolController
 
 from whymask.errors import WhymaskError
 from whymask.images.imaging import WHOLE, Box, Canvas, Geometry, Resize, resized
@@ -36,7 +37,8 @@ class Processing:
         self.chats = bool(dialogue.template.chat_template)
         lanczos = getattr(self.images, "resample", None) == Image.Resampling.LANCZOS  # would be bicubic on a GPU
         on_device = getattr(self.images, "backend", None) == "torchvision" and not lanczos
-        self.device = device if on_device else torch.device("cpu")  # where images are masked and processed
+        self.home = device  # where images are masked
+        self.device = device if on_device else torch.device("cpu")  # where they are processed
         self._in_batches: dict[bool, bool] = {}  # with prompts and without, as far as is known
         self._own: Callable[..., Any] = self.images  # the image processor, called as the processor calls it
         self._threads: ThreadPoolExecutor | None = None
@@ -57,7 +59,9 @@ class Processing:
         """
         prompted = prompts is not None
         if not prompted and self.device.type == "cpu":
-            return _joined([made.result() for made in self.begun(images)])
+            meanwhile = self.home.type == "cuda"  # from memory that `_alone` has pinned
+            parts = [made.result() for made in self.begun(images)]
+            return _joined([{name: one[name].to(self.home, non_blocking=meanwhile) for name in one} for one in parts])
         if self._in_batches.get(prompted) and len(images) > 1:
             return self._made(images, prompts)
         alone = [self._made([image], None if prompts is None else [prompts[i]]) for i, image in enumerate(images)]
@@ -69,10 +73,14 @@ class Processing:
     def begun(self, images: Sequence[Any]) -> list["Future[dict[str, torch.Tensor]]"]:
         """The inputs of each image without prompts, which threads make in this order."""
         if self._threads is None:
-            self._threads = ThreadPoolExecutor(min(16, os.cpu_count() or 1))
-        return [
-            image if isinstance(image, Future) else self._threads.submit(self._made, [image], None) for image in images
-        ]
+            limits = ThreadpoolController()
+            self._threads = ThreadPoolExecutor(min(16, os.cpu_count() or 1), "whymask", _single, (limits,))
+        return [image if isinstance(image, Future) else self._threads.submit(self._alone, image) for image in images]
+
+    def _alone(self, image: Any) -> dict[str, torch.Tensor]:
+        """The inputs of an image without prompts, in memory that a GPU can copy from while it computes."""
+        made = self._made([image], None)
+        return {name: part.pin_memory() for name, part in made.items()} if self.home.type == "cuda" else made
 
     def ahead(self, images: Iterable[Any], count: int) -> Iterator[list["Future[dict[str, torch.Tensor]]"]]:
         """The same in pieces of `count` images; threads work on the next three pieces while the caller has one."""
@@ -121,7 +129,12 @@ class Processing:
 
     def pixels(self, canvas: Canvas) -> torch.Tensor:
         """A canvas (H, W, 3) where images are masked."""
-        return torch.tensor(canvas, device=self.device)
+        return torch.tensor(canvas, device=self.home)
+
+    def fetched(self, canvases: torch.Tensor) -> torch.Tensor:
+        """Masked images (B, H, W, 3) in the host's memory, all in one copy."""
+        room = torch.empty(canvases.shape, dtype=canvases.dtype, pin_memory=self.home.type == "cuda")
+        return room.copy_(canvases)
 
     def resizes(self, image: Image.Image) -> list[Canvas]:
         """What the image processor resizes an image to on the way, the largest first."""
@@ -166,7 +179,7 @@ class Processing:
 
     def _group(self, image: Any) -> list[Any]:
         """The images of one prompt."""
-        return [_picture(one) for one in (image if isinstance(image, list) else [image])]
+        return [_picture(one, self.device) for one in (image if isinstance(image, list) else [image])]
 
     def _equals(self, images: Sequence[Any], prompts: Sequence[str] | None, expected: Inputs) -> bool:
         """Whether the processor makes the same of these images in one call."""
@@ -317,11 +330,17 @@ def _holds_arrays(value: Any) -> bool:
     return isinstance(value, np.ndarray | torch.Tensor)
 
 
-def _picture(image: Any) -> Any:
-    """An image as all processors take it; tensors (H, W, 3) on a device stay there."""
+def _picture(image: Any, device: torch.device) -> Any:
+    """An image as all processors take it; tensors (H, W, 3) are processed on the device."""
     if isinstance(image, torch.Tensor):
-        return Image.fromarray(image.numpy()) if image.device.type == "cpu" else image.permute(2, 0, 1)
+        return image.to(device).permute(2, 0, 1) if device.type != "cpu" else Image.fromarray(image.cpu().numpy())
     return Image.fromarray(np.array(image)) if isinstance(image, np.ndarray) else image
+
+
+def _single(limits: ThreadpoolController) -> None:
+    """Let a thread compute by itself: teams of threads in each of many would get in each other's way."""
+    torch.get_num_threads()  # which torch sets at its first call in a thread
+    limits.limit(limits=1, user_api="openmp")
 
 
 def _canvas(made: Any) -> Canvas | None:
