@@ -17,7 +17,7 @@ import mmap
 import multiprocessing
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -39,6 +39,8 @@ from whymask.models.towers import TowerMllm
 Rows: TypeAlias = NDArray[np.int64]  # (questions, 3): image, object, whether it is there
 Found: TypeAlias = dict[str, dict[str, float]]
 
+WORDS = ("Is", "there", "a", "in", "the", "image", "?", "Yes", "No", "user", "assistant", "USER", "ASSISTANT", ":",
+         *scenes.OBJECTS)  # fmt: skip
 SAMPLINGS = ("random", "popular", "adversarial")
 QWEN_TEMPLATE = (
     "{% for message in messages %}<|im_start|>user {% for part in message['content'] %}{% if part['type'] == 'image' %}"
@@ -66,10 +68,9 @@ def inner(width: int) -> int:
     return -(-width * 8 // 3 // 128) * 128
 
 
-def tokenizer(specials: list[str], template: str) -> transformers.PreTrainedTokenizerFast:
+def tokenizer(specials: list[str], template: str, words: Sequence[str] = WORDS) -> transformers.PreTrainedTokenizerFast:
     """Whole words; the first special token ends an answer."""
-    words = ["Is", "there", "a", "in", "the", "image", "?", "Yes", "No", "user", "assistant", "USER", "ASSISTANT", ":"]
-    vocabulary = {word: i for i, word in enumerate(["<unk>", *words, *scenes.OBJECTS])}
+    vocabulary = {word: i for i, word in enumerate(["<unk>", *words])}
     bare = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     bare.pre_tokenizer = pre_tokenizers.Whitespace()
     made = transformers.PreTrainedTokenizerFast(tokenizer_object=bare, unk_token="<unk>", eos_token=specials[0])
@@ -78,10 +79,19 @@ def tokenizer(specials: list[str], template: str) -> transformers.PreTrainedToke
     return made
 
 
-def qwen(device: str, width: int, depth: int) -> Qwen25VL:
-    """Qwen2.5-VL: patches of 8 pixels, 7 x 7 image tokens, windows of 4 x 4 in every other block."""
+def qwen(
+    device: str,
+    width: int,
+    depth: int,
+    *,
+    known: Sequence[str] = WORDS,
+    name: str = "tiny-qwen",
+    patch: int = 8,
+    merge: int = 2,
+) -> Qwen25VL:
+    """Qwen2.5-VL: by default patches of 8 pixels, 7 x 7 image tokens; windows of 4 x 4 in every other block."""
     words = tokenizer(["<|im_end|>", "<|im_start|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>"],
-                      QWEN_TEMPLATE)  # fmt: skip
+                      QWEN_TEMPLATE, known)  # fmt: skip
     config = transformers.Qwen2_5_VLConfig(
         text_config={
             **text(width, depth), "vocab_size": len(words), "eos_token_id": words.eos_token_id,
@@ -90,7 +100,8 @@ def qwen(device: str, width: int, depth: int) -> Qwen25VL:
         vision_config={
             "depth": depth, "hidden_size": width, "intermediate_size": inner(width),
             "num_heads": width // 48, "out_hidden_size": width,
-            "patch_size": 8, "window_size": 64, "fullatt_block_indexes": list(range(1, depth, 2)),
+            "patch_size": patch, "spatial_merge_size": merge, "window_size": 4 * patch * merge,
+            "fullatt_block_indexes": list(range(1, depth, 2)),
         },
         tie_word_embeddings=False,
         image_token_id=words.convert_tokens_to_ids("<|image_pad|>"),
@@ -98,10 +109,10 @@ def qwen(device: str, width: int, depth: int) -> Qwen25VL:
         vision_end_token_id=words.convert_tokens_to_ids("<|vision_end|>"),
     )  # fmt: skip
     pixels = {"shortest_edge": scenes.SIZE**2, "longest_edge": scenes.SIZE**2}
-    processor = transformers.Qwen2VLImageProcessorPil(patch_size=8, merge_size=2, size=pixels)
+    processor = transformers.Qwen2VLImageProcessorPil(patch_size=patch, merge_size=merge, size=pixels)
     module = transformers.Qwen2_5_VLForConditionalGeneration(config)
     module.generation_config.eos_token_id = words.eos_token_id
-    return Qwen25VL(module, processor, words, name="tiny-qwen", device=device, compile=False)
+    return Qwen25VL(module, processor, words, name=name, device=device, compile=False)
 
 
 def llava(device: str, width: int, depth: int) -> Llava:
