@@ -91,10 +91,9 @@ class Plan:
         group = replace(self.groups[i], **fields)  # type: ignore[arg-type]
         return replace(self, groups=(*self.groups[:i], group, *self.groups[i + 1 :]))
 
-    def swapped(self) -> "Plan":
-        """The same scene with the first two groups in each other's place, so that their relation is reversed."""
-        first, second = (group.corner for group in self.groups[:2])
-        return self.changed(0, corner=second).changed(1, corner=first)
+    def swapped(self, i: int = 0, j: int = 1) -> "Plan":
+        """The same scene with two groups in each other's place, so that their relation is reversed."""
+        return self.changed(i, corner=self.groups[j].corner).changed(j, corner=self.groups[i].corner)
 
 
 @dataclass(frozen=True, eq=False)
