@@ -63,18 +63,16 @@ def point(mask: Bools) -> tuple[int, int]:
     return int(row), int(column)
 
 
-def hits(at: tuple[int, int], truth: Bools, tolerance: float = TOLERANCE) -> bool:
-    """Whether a pixel is at most `tolerance` pixels away from an object (H, W)."""
-    if not truth.any():
-        return False
-    return bool(distance_transform_edt(~truth)[at] <= tolerance)
+def near(truth: Bools, tolerance: float = TOLERANCE) -> Bools:
+    """Pixels (H, W) that are at most `tolerance` pixels away from an object."""
+    return np.asarray(truth.any() & (distance_transform_edt(~truth) <= tolerance))
 
 
 def pointing(masks: Sequence[Bools], truths: Sequence[Bools], tolerance: float = TOLERANCE) -> tuple[float, float]:
     """How often masks point at their objects, and how often at those of other words: chance, as measured."""
-    near = [truth.any() & (distance_transform_edt(~truth) <= tolerance) for truth in truths]
+    areas = [near(truth, tolerance) for truth in truths]
     points = [point(mask) for mask in masks]
-    hit = np.array([[bool(area[at]) for area in near] for at in points])  # (masks, objects)
+    hit = np.array([[bool(area[at]) for area in areas] for at in points])  # (masks, objects)
     others = hit[~np.eye(len(hit), dtype=bool)]
     return float(np.diag(hit).mean()), float(others.mean()) if len(others) else float("nan")
 
@@ -182,19 +180,15 @@ def table(rows: Sequence[Row]) -> str:
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
         groups[row.verdict, row.kind].append(row)
-    lines = [
-        "| words | kind | n | with a mask | points at it | chance | IoU | on it | image decides | told |",
-        "|---|" * 1 + "---|" * 9,
-    ]
+    head = "| words | kind | n | with a mask | points at it | chance | IoU | on it | image decides | told |"
+    lines, nan = [head, "|---|---|" + 8 * "---:|"], [float("nan")]
     for verdict, kind in product(("right", "misread", "unsupported"), ("noun", "colour", "count", "relation")):
         some = groups[verdict, kind]
         if not some:
             continue
         pairs = [(unpack(row.mask), unpack(row.truth)) for row in some if row.mask and int(row.truth, 16)]
-        hit, chance = pointing(*zip(*pairs, strict=True)) if pairs else (float("nan"),) * 2
-        overlaps = [
-            np.mean([measure(*pair) for pair in pairs]) if pairs else float("nan") for measure in (iou, on_object)
-        ]
+        hit, chance = pointing(*zip(*pairs, strict=True)) if pairs else 2 * nan
+        overlaps = [np.mean([measure(*pair) for pair in pairs] or nan) for measure in (iou, on_object)]
         moved = np.mean([row.lost >= LOST for row in some])
         told = np.mean([(row.role != "prior") == (row.lost >= LOST) for row in some])
         lines.append(

@@ -23,10 +23,10 @@ def test_a_mask_points_at_the_middle_of_its_largest_part():
 
 def test_a_point_may_miss_by_the_tolerance():
     truth = square(10, 10, 4)
-    assert words.hits((12, 12), truth, 0)
-    assert words.hits((12, 20), truth, 7)  # the object ends in column 13
-    assert not words.hits((12, 21), truth, 7)
-    assert not words.hits((12, 12), np.zeros_like(truth), 100)
+    np.testing.assert_array_equal(words.near(truth, 0), truth)
+    assert words.near(truth, 7)[12, 20]  # the object ends in column 13
+    assert not words.near(truth, 7)[12, 21]
+    assert not words.near(np.zeros_like(truth), 100).any()
 
 
 def test_chance_is_how_often_masks_hit_the_objects_of_others():
@@ -52,7 +52,7 @@ def test_auc_counts_pairs():
 
 
 def test_explained_words_are_found_in_the_grammar():
-    p = next(p for p in map(lambda n: plan("test", n), range(50)) if p.relation == "left of")
+    p = next(p for p in (plan("test", n) for n in range(50)) if p.relation == "left of")
     text = sentence(p)
     judged = judge(read(text), p)
     at = text.index("left")
@@ -63,7 +63,7 @@ def test_explained_words_are_found_in_the_grammar():
 
 
 def test_interventions_change_what_the_word_says_and_nothing_else():
-    p = next(p for p in map(lambda n: plan("test", n), range(50)) if len(p.groups) == 3)
+    p = next(p for p in (plan("test", n) for n in range(50)) if len(p.groups) == 3)
     for one in judge(read(sentence(p)), p):
         changed = words.interventions(one, p)
         gone, rest = changed[: len(one.groups)], changed[len(one.groups) :]
@@ -81,7 +81,7 @@ def test_interventions_change_what_the_word_says_and_nothing_else():
 
 
 def test_a_word_about_nothing_is_tried_on_every_group():
-    p = next(p for p in map(lambda n: plan("test", n), range(50)) if len(p.groups) == 1)
+    p = next(p for p in (plan("test", n) for n in range(50)) if len(p.groups) == 1)
     noun = "kite" if p.groups[0].noun != "kite" else "ball"
     text = f"{sentence(p)} above a red {noun}"
     lost = next(one for one in judge(read(text), p) if one.verdict == "unsupported" and one.word.kind == "noun")
