@@ -4,7 +4,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from whymask.images.masking import fills_of
 
 ROOT = Path(__file__).parents[1]
 
@@ -28,6 +31,22 @@ def test_rows_are_parsed_as_the_page_writes_them(fills):
     for file in fills.RECORDS.glob("*.gz"):
         for name, _ in fills.read(file):
             fills.parsed(name.removesuffix(" (no race)"))
+
+
+def test_the_estimate_of_a_search_is_near_what_photos_took(fills):
+    """Of progress bars, for smallest masks on one fill and on several, of plain regions and of nested ones."""
+    compared = set()
+    for file in fills.RECORDS.glob("*.gz"):
+        for (name, null), masks in fills.read(file).items():
+            if null or not name.startswith("smallest"):
+                continue
+            recipe, settings, _ = fills.parsed(name)
+            several = len(fills_of(settings.get("fill", "black")))
+            n = 256 if "regions" in settings else 64
+            took = np.mean([mask["forwards"] for mask in masks.values()])
+            assert took / 1.5 <= recipe.estimate(n, several) <= 1.5 * took, name
+            compared.add((n, several))
+    assert len(compared) >= 6
 
 
 def test_a_run_writes_records_that_the_tables_read(tmp_path):

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
+from typing import get_args
 from urllib.request import urlopen
 
 import numpy as np
@@ -64,6 +65,22 @@ def test_one_method_with_its_parameters():
     printed = whymask_command("methods", "trace").stdout
     assert "rounds             5" in printed
     assert whymask_command("methods", "trece").stderr == "whymask: unknown method 'trece'; did you mean 'trace'?\n"
+
+
+def test_each_command_names_its_own_defaults():
+    """A repair searches for discs+swap on black, where an explanation searches for the smallest mask on several."""
+    from whymask.cli.explain import explain, repair
+
+    helps = [
+        {name: get_args(option.annotation)[1].help for name, option in inspect.signature(command).parameters.items()}
+        for command in (explain, repair)
+    ]
+    assert "By default smallest" in helps[0]["method"]
+    assert "By default several for smallest" in helps[0]["fill"]
+    assert "By default discs+swap" in helps[1]["method"]
+    assert helps[1]["fill"].startswith("black (the default)")
+    assert "null" not in helps[1]  # it searches for no other answers
+    assert helps[0]["seed"] == helps[1]["seed"]
 
 
 def test_a_baseline_with_its_parameters():

@@ -75,7 +75,7 @@ def test_every_search_works_on_several_fills_and_counts_every_forward(method, pa
     assert asked == sum(sent)
     assert all(np.array(sent) <= 8)
     scored = sum(len(filled.responses.scores) for filled in subject.fills)
-    controls = 4 if found.kind == "mask" else 0
+    controls = 2 * len(FILLS) + 2 if found.kind == "mask" else 0
     assert scored - 2 + controls == sum(sent), "the whole image is sent once, other sets once for each of their fills"
     assert subject.responses.answers_to(whole) == [0]
 
@@ -101,6 +101,19 @@ def test_races_ask_for_less_than_every_set_on_every_fill(method, params):
     if found.kind == "mask":  # what comes back has been scored on all of them
         each = [case(fill).ask(found.chosen[None])[0][0, 0] for fill in FILLS]
         np.testing.assert_allclose(found.score, np.mean(each), atol=1e-6)
+
+
+@pytest.mark.parametrize(("how", "combine"), [("mean", np.mean), ("min", np.min)])
+def test_flat_and_shuffled_content_is_scored_as_the_mask_is(how, combine):
+    """On every fill of the search: on one of them alone an outline may seem to give the answer, or not to."""
+    mask = np.arange(16) < 5
+    fills = ["black", "#f0f0f0", "noise"]
+    alone = [case(fill).controls(mask, mask[None])[1] for fill in fills]
+    _, found, _, _ = case(fills, over_fills=how).controls(mask, mask[None])
+    for name in ("flat", "shuffled"):
+        scores = [getattr(one, name) for one in alone]
+        np.testing.assert_allclose(getattr(found, name), combine(scores), atol=1e-6)
+        assert abs(scores[0] - combine(scores)) > 0.01
 
 
 def test_a_list_of_one_fill_is_that_fill():
@@ -186,3 +199,14 @@ def test_gradients_take_one_fill():
         whymask.Settings(fill="several", method="grad-cam")
     with pytest.raises(WhymaskError, match="over_fills is 'mean' or 'min'"):
         whymask.Settings(over_fills="max")
+
+
+def test_alternatives_are_found_early_on_several_fills():
+    """Not every disc is scored on every fill first, and one that a budget cuts short is kept."""
+    recipe = Recipe("discs+swap+others", {"k": 3, "tries": 16, "alternatives": 1})
+    first = Recipe("discs+swap", {"k": 3, "tries": 16})
+    (alone,) = case(FILLS, regions="grid:6x6").search(first)
+    (found,) = case(FILLS, regions="grid:6x6").search(recipe, budget=alone.ledger.mec + 2 * 36)
+    assert not found.complete
+    (other,) = found.alternatives
+    assert len({*other.regions} & {*found.regions}) <= 1

@@ -33,8 +33,19 @@ def test_pictures_show_the_mask_on_other_fills_and_other_content_on_the_fill():
     pictures = control_pictures(CANVAS, [black], INSIDE)
     assert [*pictures] == ["flat", "shuffled", "noise", "blur"]
     for name in ("noise", "blur"):
-        np.testing.assert_array_equal(pictures[name][INSIDE], CANVAS[INSIDE])
-        np.testing.assert_array_equal(pictures[name][~INSIDE], fill_canvas(name, CANVAS)[~INSIDE])
+        (picture,) = pictures[name]
+        np.testing.assert_array_equal(picture[INSIDE], CANVAS[INSIDE])
+        np.testing.assert_array_equal(picture[~INSIDE], fill_canvas(name, CANVAS)[~INSIDE])
     for name in ("flat", "shuffled"):
-        assert (pictures[name][~INSIDE] == 0).all()
+        (picture,) = pictures[name]
+        assert (picture[~INSIDE] == 0).all()
     assert control_pictures(CANVAS, [black], INSIDE & False) == {}
+
+
+def test_other_content_is_shown_on_every_fill_of_the_search():
+    fills = [fill_canvas(name, CANVAS) for name in ("blur", "black")]
+    pictures = control_pictures(CANVAS, fills, INSIDE)
+    for name, content in (("flat", flat), ("shuffled", shuffled)):
+        for picture, fill in zip(pictures[name], fills, strict=True):
+            np.testing.assert_array_equal(picture[~INSIDE], fill[~INSIDE])
+            np.testing.assert_array_equal(picture[INSIDE], content(CANVAS, INSIDE)[INSIDE])

@@ -120,7 +120,11 @@ def test_what_a_user_means_by_fills():
     assert fills_of([(1, 2, 3), "blur"]) == ((1, 2, 3), "blur")
     assert fills_of(((1, 2, 3), (4, 5, 6))) == ((1, 2, 3), (4, 5, 6))
     assert fills_of("black, hsl(0, 100%, 50%) ,mean") == ("black", "hsl(0, 100%, 50%)", "mean")
-    assert fills_of("several") == SEVERAL
+    assert fills_of("several") == fills_of(["several"]) == SEVERAL
+    assert fills_of("several,mean") == (*SEVERAL, "mean")
+    assert fills_of(["#112233", "several"]) == ("#112233", *SEVERAL)
+    with pytest.raises(WhymaskError, match="the fill 'blur' is named twice"):
+        fills_of("blur,several")
     (only,) = fills_of(CANVAS)
     assert only is CANVAS
     assert fills_name(("black", (1, 2, 3), CANVAS)) == "black,(1, 2, 3),image"

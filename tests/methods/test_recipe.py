@@ -170,7 +170,6 @@ def test_the_estimate_is_the_sum_of_the_stages(name, params, forwards):
         ("greedy-k", {"k": 4, "candidates": 5}),
         ("random-k", {"draws": 3}),
         ("discs+swap", {"centres": 9, "tries": 20}),
-        ("random-k+swap+others", {"k": 1, "tries": 20, "other_tries": 0}),
         ("trace+order", {"k": 6}),
         ("trace-seed", {}),
         ("greedy", {}),

@@ -107,6 +107,17 @@ def test_sentences_say_what_was_compared():
     assert "blank" not in blurred  # a blurred image is not
 
 
+def test_an_outline_is_blamed_only_where_it_is_enough_by_itself():
+    """Shuffled pixels keep the colours: where a flat colour does not give the answer, neither does the outline."""
+    outline = judge(**GOOD, controls=controls(flat=0.8, shuffled=0.9)).sentence
+    assert outline.startswith("The outlines of these regions give the answer")
+    assert "one flat colour" in outline
+    assert "the score is 0.80" in outline
+    colours = judge(**GOOD, controls=controls(flat=0.0, shuffled=0.8)).sentence
+    assert colours.startswith("The outlines and colours of these regions give the answer")
+    assert "with shuffled pixels inside the same outline the score is 0.80" in colours
+
+
 def test_a_search_that_failed_says_nothing_about_the_image():
     """A weak mask is not enough, however a blank image or its outline compare with it."""
     weak = {"full": 0.9, "score": 0.1, "removed": 0.8}

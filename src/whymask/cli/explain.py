@@ -68,7 +68,11 @@ def explain(
     options.finish(first, f"{Path(image).stem}-{explainer.recipe.name}", lines, report)
 
 
-@with_options()
+@with_options(
+    without=("null",),
+    method="See 'whymask methods'. By default discs+swap, or, with --k auto, smallest.",
+    fill="black (the default), mean, blur, dark_defocus, noise, a colour, an image file, A,B,... or several.",
+)
 def repair(
     image: ImageFile,
     model: Annotated[str, typer.Option(help="A model id, see 'whymask models'.", show_default=False)],

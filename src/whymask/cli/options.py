@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from functools import wraps
 from itertools import count
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 from PIL import Image
@@ -104,14 +104,14 @@ class Options:
 
 
 def with_options(
-    *, without: Collection[str] = (), **defaults: Any
+    *, without: Collection[str] = (), **helps: str
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command that takes `options` all shared options but those `without`, some with other defaults."""
+    """Give a command that takes `options` all shared options but those `without`, some with another help text."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = inspect.signature(command, eval_str=True)
         shared = {
-            name: parameter.replace(kind=parameter.KEYWORD_ONLY, default=defaults.get(name, parameter.default))
+            name: parameter.replace(kind=parameter.KEYWORD_ONLY, annotation=_helping(parameter, helps.get(name)))
             for name, parameter in inspect.signature(Options, eval_str=True).parameters.items()
             if name not in without
         }
@@ -125,6 +125,13 @@ def with_options(
         return run
 
     return decorate
+
+
+def _helping(parameter: inspect.Parameter, text: str | None) -> Any:
+    """The annotation of an option, with another help text where one is given."""
+    return (
+        parameter.annotation if text is None else Annotated[get_args(parameter.annotation)[0], typer.Option(help=text)]
+    )
 
 
 def values(flag: str, pairs: list[str] | None) -> dict[str, Any]:

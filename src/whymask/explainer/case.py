@@ -42,6 +42,7 @@ from whymask.search.objective import (
     Oracle,
     OverFills,
     Responses,
+    over_fills,
 )
 from whymask.search.protocol import Problem
 from whymask.version import __version__
@@ -190,22 +191,32 @@ class Case:
         fills = [filled.bound.fill for filled in self.fills]
         pictures = control_pictures(self.bound.canvas, fills, self.partition.pixels(mask))
         options: dict[str, Any] = {"target": self.bound.aim, "question": self.settings.get("question")}
-        shown = [Filled(self, bind(self.model, picture, resize="none", **options)) for picture in pictures.values()]
+        shown = {
+            name: [Filled(self, bind(self.model, picture, resize="none", **options)) for picture in some]
+            for name, some in pictures.items()
+        }
         whole_image = np.ones((1, self.partition.n), dtype=bool)
-        pieces = [*zip(self.fills, query.by_fill, strict=True), *((filled, whole_image) for filled in shown)]
-        responses = self._send(pieces)
+        more = [(filled, whole_image) for some in shown.values() for filled in some]
+        responses = self._send([*zip(self.fills, query.by_fill, strict=True), *more])
         (scores,) = oracle.by_side(query, np.concatenate(responses[: len(self.fills)]))
-        named = dict(zip(pictures, (float(one[0]) for one in responses[len(self.fills) :]), strict=True))
+        values = iter(responses[len(self.fills) :])
+        named = {
+            name: float(over_fills(np.stack([next(values) for _ in some]), self.over_fills)[0])
+            for name, some in shown.items()
+        }
         controls = Controls(named.pop("flat"), named.pop("shuffled"), named) if named else None
         if controls and self.keep_answer:
-            controls = replace(controls, kept=self._kept(mask, dict(zip(pictures, shown, strict=True))))
-        return scores, controls, query.nominal[0] + len(shown), query.fresh[0] + len(shown)
+            controls = replace(controls, kept=self._kept(mask, shown))
+        return scores, controls, query.nominal[0] + len(more), query.fresh[0] + len(more)
 
-    def _kept(self, mask: Bools, shown: Mapping[str, Filled]) -> Kept:
+    def _kept(self, mask: Bools, shown: Mapping[str, Sequence[Filled]]) -> Kept:
         """Whether the model gives the answer to a mask (n,), the rest, the blank image and the controls."""
         alone, removed, blank = self.kept(np.stack([mask, ~mask, np.zeros_like(mask)]))
         wanted, whole_image = first_choices(self.bound), np.ones((1, self.partition.n), dtype=bool)
-        given = {name: filled.responses.answers_to(whole_image)[0] in wanted for name, filled in shown.items()}
+        given = {
+            name: all(filled.responses.answers_to(whole_image)[0] in wanted for filled in some)
+            for name, some in shown.items()
+        }
         return Kept(alone, removed, blank, given.pop("flat"), given.pop("shuffled"), given)
 
     def problem(self, seed: int) -> Problem:

@@ -26,18 +26,20 @@ def unused_fills(canvas: Canvas, used: Sequence[Canvas], inside: Bools) -> dict[
     return dict(islice(others, UNUSED))
 
 
-def control_pictures(canvas: Canvas, fills: Sequence[Canvas], inside: Bools) -> dict[str, Canvas]:
+def control_pictures(canvas: Canvas, fills: Sequence[Canvas], inside: Bools) -> dict[str, list[Canvas]]:
     """The controls of the pixels `inside` (H, W) as pictures (H, W, 3), by name.
 
-    "flat" and "shuffled" have other content inside the same outline, on the first of the search's fills (H, W, 3); the
-    others show the same content on fills that the search did not use, by their names. A mask without pixels has none.
+    "flat" and "shuffled" have other content inside the same outline, a picture on each of the search's fills (H, W, 3);
+    the others show the same content on fills that the search did not use, by their names. A mask without pixels has
+    none.
     """
     if not inside.any():
         return {}
     kept = inside[..., None]
     contents = {"flat": flat(canvas, inside), "shuffled": shuffled(canvas, inside)}
-    pictures = {name: np.where(kept, content, fills[0]) for name, content in contents.items()}
-    return pictures | {name: np.where(kept, canvas, fill) for name, fill in unused_fills(canvas, fills, inside).items()}
+    pictures = {name: [np.where(kept, content, fill) for fill in fills] for name, content in contents.items()}
+    unused = unused_fills(canvas, fills, inside)
+    return pictures | {name: [np.where(kept, canvas, fill)] for name, fill in unused.items()}
 
 
 def flat(canvas: Canvas, inside: Bools) -> Canvas:

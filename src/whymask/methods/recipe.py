@@ -62,8 +62,7 @@ class Recipe:
         method, values = self.method, self._values
         values["k"] = int(values.get("k") or 8)
         values["placed"] = values["k"] // 2 if len(method.stages) > 1 else 0  # about half a mask is kept
-        raced = 1 + (fills - 1) / 4  # most sets fall behind on the first fill
-        return sum(int(stage.cost(n, values) * (raced if stage.races else fills)) for stage in method.stages)
+        return sum(int(stage.cost(n, values) * (1 + (fills - 1) * stage.further)) for stage in method.stages)
 
     def search(self, problem: Problem) -> Generator[Ask, Floats, Selection | Ranking]:
         """The stages one after the other, each given what the one before it found (Eq. 3).

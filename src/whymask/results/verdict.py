@@ -141,11 +141,12 @@ def judge(
             what, so = "A blank image gives this answer too", "It does not come from what the image shows."
         return Verdict("blank_suffices", f"{what}: it scores {blank:.2f}, these regions {score:.2f}. {so}")
     if controls and max(controls.flat, controls.shuffled) >= high:
-        what = "one flat colour" if controls.flat >= controls.shuffled else "shuffled pixels"
+        what, other = _only_shape(controls.flat >= high)
+        scored = controls.flat if controls.flat >= high else controls.shuffled
         return Verdict(
             "shape_only",
-            f"The outline of these regions gives the answer, not what they show: with {what} inside the same outline "
-            f"the score is {max(controls.flat, controls.shuffled):.2f}, with the image {score:.2f}.",
+            f"The {what} of these regions give the answer, not what they show: with {other} inside the same outline "
+            f"the score is {scored:.2f}, with the image {score:.2f}.",
         )
     if controls and controls.null:
         rivals = [value for value in controls.null.values() if value >= (at.share * score if suffices else needed)]
@@ -208,10 +209,10 @@ def _judge_answer(answer: str, kept: Kept, area: float, fill: str, at: Threshold
             what = f"The model says {answer} of a blank image too: the answer does not come from what the image shows"
         return Verdict("blank_suffices", f"{what}.")
     if kept.flat or kept.shuffled:
-        what = "one flat colour" if kept.flat else "shuffled pixels"
+        what, other = _only_shape(kept.flat)
         return Verdict(
             "shape_only",
-            f"The outline of these regions gives the answer, not what they show: with {what} inside the same outline "
+            f"The {what} of these regions give the answer, not what they show: with {other} inside the same outline "
             f"{still}.",
         )
     rivals = sum(kept.null.values())
@@ -241,6 +242,11 @@ def _judge_answer(answer: str, kept: Kept, area: float, fill: str, at: Threshold
         )
     also = f", also with {_listed(','.join(kept.fills), IN_ITS_PLACE)} in place of the rest" if kept.fills else ""
     return Verdict("enough", f"These regions are enough: shown only these, {still}{also}.")
+
+
+def _only_shape(flat: bool) -> tuple[str, str]:
+    """What of the regions is enough for the answer, and what is shown in them instead; shuffled, they keep colours."""
+    return ("outlines", "one flat colour") if flat else ("outlines and colours", "shuffled pixels")
 
 
 def _count(number: int, what: str) -> str:

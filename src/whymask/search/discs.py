@@ -7,7 +7,7 @@ from whymask.errors import WhymaskError
 from whymask.search.limits import Count
 from whymask.search.objective import SUFFICIENCY, AnyObjective, Objective
 from whymask.search.protocol import Initialiser, Problem, Selection, check_k
-from whymask.search.race import race
+from whymask.search.race import RACED, race
 from whymask.search.stage import stage
 
 
@@ -15,7 +15,7 @@ from whymask.search.stage import stage
     "mask",
     "the best of a few compact masks of k regions, spread over the image",
     cost=lambda n, p: p["centres"],
-    races=True,
+    further=RACED,
 )
 def discs(
     problem: Problem, *, k: Count = 8, centres: Count = 24, init_objective: AnyObjective = SUFFICIENCY

@@ -1,15 +1,17 @@
 """others: further masks for the same answer that share few regions with the ones before."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
-from whymask.arrays import Bools
+from whymask.arrays import Bools, Floats
 from whymask.search.discs import compact_masks
 from whymask.search.limits import Count, NonNegative, Rest
 from whymask.search.objective import SUFFICIENCY, AnyObjective, Objective
-from whymask.search.protocol import Ask, Initialiser, Problem, Selection, held
+from whymask.search.protocol import Initialiser, Problem, Selection
+from whymask.search.race import RACED, race
 from whymask.search.stage import stage
 from whymask.search.swap import exchange
 
@@ -18,7 +20,7 @@ from whymask.search.swap import exchange
     "alternatives",
     "and further masks that share at most half of their regions",
     cost=lambda n, p: n + p["alternatives"] * p["other_tries"],
-    races=True,
+    further=RACED,
 )
 def others(
     problem: Problem,
@@ -39,21 +41,35 @@ def others(
     shared = int(overlap * size)
     found: list[Selection] = []
     for _ in range(alternatives):
-        taken = np.array([selection.mask, *(other.mask for other in found)])
-        stop_here = replace(selection, others=tuple(found))
-        if not found and problem.centroids is not None:  # the first mask's search may have looked in one place only
-            yield Ask(compact_masks(problem, size, problem.n), objective, "init", stop_here)
+        different = partial(_shares_few, np.array([selection.mask, *(other.mask for other in found)]), shared)
+        # The first mask's search may have looked in one place only, and a race on several fills tells of one disc only.
+        if problem.centroids is not None and (not found or problem.archive.fills > 1):
+            compact = np.array([row for row in compact_masks(problem, size, problem.n) if different(row)])
+            if len(compact):
+                yield from race(problem, compact, objective, replace(selection, others=tuple(found)))
         rows, scores = problem.archive.scored(objective)
-        fits = (rows.sum(axis=1) == size) & ((rows[:, None] & taken[None]).sum(axis=2).max(axis=1) <= shared)
+        fits = np.array([int(row.sum()) == size and different(row) for row in rows])
         if not fits.any():
             break
         top = int(np.argmax(np.where(fits, scores, -1)))
         start = Selection(rows[top], float(scores[top]))
-        different = partial(_shares_few, taken, shared)
         search = exchange(problem, start, objective, other_tries, allowed=different)
-        found.append((yield from held(search, stop_here)))
+        found.append((yield from _beside(search, selection, found)))
     best = max([selection, *found], key=lambda one: one.score or 0.0)
     return replace(best, others=tuple(one for one in [selection, *found] if one is not best))
+
+
+def _beside(search: Initialiser, selection: Selection, found: Sequence[Selection]) -> Initialiser:
+    """A search for one more mask; stopped early, it gives the masks before and what it has found."""
+    scores: Floats | None = None
+    while True:
+        try:
+            ask = next(search) if scores is None else search.send(scores)
+        except StopIteration as stop:
+            another: Selection = stop.value
+            return another
+        assert isinstance(ask.best, Selection)
+        scores = yield replace(ask, best=replace(selection, others=(*found, ask.best)))
 
 
 def _shares_few(taken: Bools, shared: int, row: Bools) -> bool:

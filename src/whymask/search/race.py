@@ -11,6 +11,7 @@ from whymask.arrays import Bools, Floats
 from whymask.search.objective import Objective
 from whymask.search.protocol import Ask, Problem, Selection
 
+RACED = 0.25  # of the sets of a search by races, about, are scored on each fill after the first
 THIRD = 1 / 3  # of the sets go on to the next fill, where there is no mask to beat
 
 

@@ -8,6 +8,7 @@ from whymask.arrays import Bools
 from whymask.search.limits import NonNegative
 from whymask.search.objective import SUFFICIENCY, AnyObjective, Objective
 from whymask.search.protocol import Initialiser, Problem, Selection, held
+from whymask.search.race import RACED
 from whymask.search.stage import stage
 from whymask.search.swap import exchange
 
@@ -19,7 +20,7 @@ SLACK = 0.01  # of the mask's area: what exchanges of regions of unlike area may
     "its regions split and their parts exchanged at the same area",
     cost=lambda n, p: p["split_tries"],
     needs="nested",
-    races=True,
+    further=RACED,
 )
 def split(
     problem: Problem,

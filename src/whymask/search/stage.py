@@ -62,7 +62,7 @@ class Stage(Generic[P, G]):
     cost: Callable[[int, Mapping[str, Any]], int]
     needs: Needs
     requires: str | None
-    races: bool
+    further: float
     baseline: bool
 
     def __post_init__(self) -> None:
@@ -104,7 +104,7 @@ def stage(
     name: str | None = None,
     needs: Needs = "sets",
     requires: str | None = None,
-    races: bool = False,
+    further: float = 1.0,
     baseline: bool = False,
 ) -> Callable[[Callable[P, G]], Stage[P, G]]:
     """Declare a generator function as a stage of recipes.
@@ -117,9 +117,9 @@ def stage(
         name: what it is called in recipes; by default the function's name with "-" for "_".
         needs: what it works on.
         requires: what else a model must be able to do: "class", "clip" or "question", as its registry entry says.
-        races: whether most of its sets are scored on some of several fills only.
+        further: which share of its sets each fill after the first is asked for, about.
         baseline: whether it is listed among the baselines.
     """
     return lambda function: Stage(
-        function, name or function.__name__.replace("_", "-"), kind, summary, cost, needs, requires, races, baseline
+        function, name or function.__name__.replace("_", "-"), kind, summary, cost, needs, requires, further, baseline
     )

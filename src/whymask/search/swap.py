@@ -12,7 +12,7 @@ from whymask.arrays import Bools, Floats
 from whymask.search.limits import Count, NonNegative
 from whymask.search.objective import SUFFICIENCY, AnyObjective, Objective
 from whymask.search.protocol import Ask, Initialiser, Problem, Selection
-from whymask.search.race import race
+from whymask.search.race import RACED, race
 from whymask.search.stage import stage
 from whymask.search.surrogate import Surrogate
 
@@ -24,7 +24,7 @@ Allowed: TypeAlias = Callable[[Bools], bool]
 """Whether a mask (n,) may be proposed."""
 
 
-@stage("refinement", "made better by exchanging regions", cost=lambda n, p: p["tries"], races=True)
+@stage("refinement", "made better by exchanging regions", cost=lambda n, p: p["tries"], further=RACED)
 def swap(
     problem: Problem,
     selection: Selection,
