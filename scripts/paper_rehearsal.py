@@ -6,7 +6,7 @@ random, but multimodal models answer Yes or No, and half of all questions and ph
 answer, so that no split is empty. The numbers mean nothing, except for time and memory, which do not depend on weights.
 
 Run: python -m scripts.paper_rehearsal --size full --device cuda                     (the true architectures)
-     python -m scripts.paper_rehearsal --only qwen llava clip-vit-l14 --iterations 1  (small ones, on a CPU)
+     python -m scripts.paper_rehearsal --only qwen llava clip-vit-l14 --quick  (small ones, on a CPU)
      python -m scripts.paper_rehearsal --size full --device cuda --only qwen-profile --regions slico:64 --draw 3 --show
 """
 
@@ -47,6 +47,7 @@ from whymask.models.towers import TowerMllm
 CONFIGS = Path(__file__).parents[1] / "configs" / "paper"
 PHOTOS, QUESTIONS, LABELS = Path("data/coco/val2014"), Path("data/pope"), Path("data/imagenet/val")
 CLASSES = ["dog", "cat", "cup", "chair", "car", "bird", "boat", "tree"]  # embedding 80,000 texts would take minutes
+QUICK = {"igos++": {"iterations": 1, "ig_steps": 2}, "llava-cam": {"copies": 4}}  # on language models a graph at a time
 SMALL = {  # fewer and narrower layers than the checkpoints of the package have
     "qwen": {
         "text_config": {"num_hidden_layers": 2, "layer_types": ["full_attention"] * 2, "intermediate_size": 64},
@@ -67,7 +68,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME", help=", ".join(names))
     parser.add_argument("--regions", default="slico:25", help="the paper's are slico:64; some masks have 20 regions")
-    parser.add_argument("--iterations", type=int, help="of igos++, the slowest method")
+    parser.add_argument("--quick", action="store_true", help="fewer repetitions of the slowest methods: as much memory")
     parser.add_argument("--draw", type=int, default=2, help="samples per split")
     parser.add_argument("--folder", type=Path, help="keep everything here; by default a folder that is removed")
     parser.add_argument("--show", action="store_true", help="print the commands and what they print")
@@ -141,8 +142,8 @@ class Rehearsal:
             split["draw"] = options.draw
         methods = [{"method": one} if isinstance(one, str) else one for one in table["methods"]]
         for method in methods:
-            if method["method"] == "igos++" and options.iterations:
-                method["params"] = {**method.get("params", {}), "iterations": options.iterations}
+            if options.quick and method["method"] in QUICK:
+                method["params"] = {**method.get("params", {}), **QUICK[method["method"]]}
         return {**table, "regions": options.regions, "methods": methods}
 
     def make(self, config: Config) -> None:

@@ -19,7 +19,7 @@ def rehearse(*words):
 
 def test_configurations_of_the_paper_run(tmp_path):
     """One multimodal model and one classifier; the others need torchvision, or differ only in size."""
-    small = ["--regions", "grid:4x4", "--draw", "1", "--iterations", "1", "--folder", str(tmp_path)]
+    small = ["--regions", "grid:4x4", "--draw", "1", "--quick", "--folder", str(tmp_path)]
     answer = rehearse("--only", "llava", "clip-vit-l14", *small)
     assert answer.returncode == 0, answer.stdout + answer.stderr
     lines = answer.stdout.splitlines()
