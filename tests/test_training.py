@@ -11,7 +11,7 @@ pytest.importorskip("transformers", reason="transformers is not installed: whyma
 from training import tiny_caption as training
 
 from whymask.images.described import NOUNS, SIZE, described, plan
-from whymask.images.sentences import QUESTION, sentence
+from whymask.images.sentences import LONGEST, QUESTION, sentence
 from whymask.models.qwen2_5_vl import load
 
 SMALL = ["--device", "cpu", "--seconds", "0.5", "--every", "60", "--scenes", "40", "--images", "4", "--workers", "2",
@@ -40,7 +40,7 @@ def test_a_checkpoint_is_what_was_tested(run):
     scenes = [described("test", number) for number in range(4)]
     pixels = torch.from_numpy(np.stack([scene.pixels for scene in scenes]))
     said = saved.describe(pixels)
-    assert said == [again.answer(scene.pixels, QUESTION, tokens=training.LENGTH - 1) for scene in scenes]
+    assert said == [again.answer(scene.pixels, QUESTION, tokens=LONGEST - 1) for scene in scenes]
     assert training.score(said, made.plans) == report["test"]
 
 

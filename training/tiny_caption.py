@@ -31,13 +31,12 @@ from training.tiny_mllm import pixels_to_inputs, qwen
 
 from whymask.errors import WhymaskError
 from whymask.images.described import COLOURS, NOUNS, SIZE, Plan, described
-from whymask.images.sentences import COUNTS, QUESTION, judge, read, sentence
+from whymask.images.sentences import COUNTS, LONGEST, QUESTION, judge, read, sentence
 from whymask.models.qwen2_5_vl import Qwen25VL
 
 PATCH = 14  # pixels a side of an image token
 CELLS = SIZE // PATCH  # image tokens a side
 SHOWN = 6  # pixels: what a token must show of a noun or colour
-LENGTH = 14  # tokens of the longest sentence, and the one that ends it
 LOOKS = (*NOUNS, *COLOURS)  # what the head learns of each token
 WORDS = ("Describe", "the", "image", ".", "user", "assistant", *COUNTS, *COLOURS, *NOUNS,
          *(f"{noun}s" for noun in NOUNS), "left", "right", "of", "above", "below", "and")  # fmt: skip
@@ -110,13 +109,13 @@ class Describer:
         left, right = self.words.convert_tokens_to_ids(["left", "right"])
         self.mirror = torch.arange(len(self.words), device=device)
         self.mirror[[left, right]] = self.mirror[[right, left]]
-        length = len(before) + CELLS * CELLS + len(after) + LENGTH
+        length = len(before) + CELLS * CELLS + len(after) + LONGEST
         self.positions = model.positions(len(before), (SIZE, SIZE), length)
 
     def ids(self, texts: list[str]) -> torch.Tensor:
-        """The tokens of sentences, filled up with the one that ends them, (B, LENGTH)."""
+        """The tokens of sentences, filled up with the one that ends them, (B, LONGEST)."""
         rows = [self.words.encode(text, add_special_tokens=False) for text in texts]
-        return torch.tensor([row + [self.end] * (LENGTH - len(row)) for row in rows])
+        return torch.tensor([row + [self.end] * (LONGEST - len(row)) for row in rows])
 
     def see(self, pixels: torch.Tensor) -> torch.Tensor:
         """Image tokens (B, T, D) of pixels (B, H, W, 3)."""
@@ -139,8 +138,8 @@ class Describer:
         texts = []
         for part in pixels.split(250):
             seen = self.see(part.to(self.device))
-            said = torch.full((len(part), LENGTH), self.end, device=self.device)
-            for i in range(LENGTH - 1):
+            said = torch.full((len(part), LONGEST), self.end, device=self.device)
+            for i in range(LONGEST - 1):
                 said[:, i] = self.logits(seen, said[:, : i + 1])[:, i].argmax(dim=1)
             for row in said.tolist():
                 texts.append(self.words.decode(row[: row.index(self.end)]))
@@ -194,7 +193,7 @@ class Training:
         torch.testing.assert_close(inputs, self.model.encode(tests[0].pixels), rtol=1e-4, atol=1e-4)
         self.pixels = torch.empty((options.scenes, SIZE, SIZE, 3), dtype=torch.uint8, device=device)
         self.looks = torch.empty((options.scenes, CELLS**2, len(LOOKS)), dtype=torch.bool, device=device)
-        self.texts = torch.empty((options.scenes, LENGTH), dtype=torch.int64, device=device)
+        self.texts = torch.empty((options.scenes, LONGEST), dtype=torch.int64, device=device)
         self.here = self.seen = 0
 
     def fetch(self) -> None:

@@ -16,6 +16,7 @@ Kind: TypeAlias = Literal["count", "colour", "noun", "relation"]
 Verdict: TypeAlias = Literal["right", "misread", "unsupported"]
 
 QUESTION = "Describe the image."
+LONGEST = 14  # words of the longest sentence, and one more that ends it
 COUNTS = ("a", "two", "three")
 RELATIONS = ("left of", "right of", "above", "below")
 _PHRASE = rf"({'|'.join(COUNTS)}) ({'|'.join(COLOURS)}) ({'|'.join(NOUNS)})(s?)"
