@@ -24,14 +24,15 @@ from whymask.models import MODELS
 from whymask.results.base import Explanation
 from whymask.search.theory import paper_tables
 
+from cli.command import whymask_command
 from images.test_imaging import bomb
 from models.talker import BRIGHT
 from models.tiny import lit, quadrants
 from search.functions import METHODS
 
 
-def whymask_command(*arguments):
-    return subprocess.run([sys.executable, "-m", "whymask", *arguments], capture_output=True, text=True, check=False)
+def process(*words):
+    return subprocess.run([sys.executable, "-m", "whymask", *words], capture_output=True, text=True, check=False)
 
 
 def test_theory():
@@ -95,11 +96,11 @@ def test_a_baseline_with_its_parameters():
 
 
 def test_version():
-    assert whymask_command("--version").stdout.strip() == whymask.__version__
+    assert process("--version").stdout.strip() == whymask.__version__
 
 
 def test_an_unknown_command_is_exit_code_2_without_a_traceback():
-    answer = whymask_command("explian")
+    answer = process("explian")
     assert answer.returncode == 2
     assert "Traceback" not in answer.stderr
 
@@ -120,7 +121,7 @@ CAMERA = f"{data_dir}/camera.png"
 
 @lite
 def test_explain_a_photo(tmp_path):
-    answer = whymask_command("explain", CAMERA, "--out", str(tmp_path / "out"))
+    answer = process("explain", CAMERA, "--out", str(tmp_path / "out"))
     assert answer.returncode == 0, answer.stderr
     first, picture = answer.stdout.splitlines()
     assert first.startswith("These regions are enough: alone they score 0.9")
@@ -304,7 +305,7 @@ def test_quiet_is_quiet(tmp_path):
     """A checkpoint of transformers is loaded with bars of its own otherwise."""
     pytest.importorskip("transformers", reason="transformers is not installed: whymask[hf]")
     arguments = ["explain", "scene:12", "--model", "tiny-qwen", "--question", "Is there a ball?", "--budget", "2"]
-    answer = whymask_command(*arguments, "--quiet", "--out", str(tmp_path))
+    answer = process(*arguments, "--quiet", "--out", str(tmp_path))
     assert (answer.returncode, answer.stderr) == (0, "")
 
 

@@ -1,7 +1,6 @@
 """`whymask explain` for many images, and `whymask report` about their folder."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from whymask.cli.many import images_of, is_one
 from whymask.errors import WhymaskError
 from whymask.results.base import Explanation
 
+from cli.command import whymask_command
 from models.planted import photo
 from models.tiny import lit
 
@@ -34,8 +34,7 @@ def folder(tmp_path, monkeypatch):
 
 def explain(*arguments, stdin=""):
     settings = ["--model", "own.py:load", "--regions", "grid:4x4", "--k", "2", "--budget", "20"]
-    words = [sys.executable, "-m", "whymask", "explain", *arguments, *settings]
-    return subprocess.run(words, capture_output=True, text=True, check=False, input=stdin)
+    return whymask_command("explain", *arguments, *settings, stdin=stdin)
 
 
 def results(folder):
