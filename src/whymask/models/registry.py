@@ -92,9 +92,15 @@ def _lite(number: int, pixels: int, parameters: str) -> Family:
     return Family(f"efficientnet-lite{number}", summary, loader, needs, "lite", can=CLASSIFIER)
 
 
-def _tiny(family: str, architecture: str) -> Family:
-    summary = f"small {architecture} that knows the project's scenes (scene:12), 4 M parameters: question="
-    return Family(f"tiny-{family}", summary, "whymask.models.tiny:load", ("transformers",), "hf", can=MULTIMODAL)
+def _tiny(name: str, summary: str) -> Family:
+    return Family(
+        f"tiny-{name}",
+        f"small {summary}: question=",
+        "whymask.models.tiny:load",
+        ("transformers",),
+        "hf",
+        can=MULTIMODAL,
+    )
 
 
 def _checkpoints(
@@ -114,7 +120,9 @@ MODELS = {
     family.name: family
     for family in (
         _lite(0, 224, "4.7"), _lite(1, 240, "5.4"), _lite(2, 260, "6.1"),
-        _tiny("qwen", "Qwen2.5-VL"), _tiny("llava", "LLaVA-1.5"),
+        _tiny("qwen", "Qwen2.5-VL that knows the project's scenes (scene:12), 4 M parameters"),
+        _tiny("llava", "LLaVA-1.5 that knows the project's scenes (scene:12), 4 M parameters"),
+        _tiny("caption", "Qwen2.5-VL that describes scenes in a sentence (described:12), 2 M parameters"),
     )
 }  # fmt: skip
 """The models of this package: an id is one model, with its weights."""

@@ -11,7 +11,11 @@ from whymask.models.packages import required
 from whymask.models.qwen2_5_vl import load as load_qwen
 
 CHECKPOINTS = Path(__file__).parent.parent / "checkpoints"
-FAMILIES: dict[str, Callable[..., Mllm]] = {"tiny-qwen": load_qwen, "tiny-llava": load_llava}
+FAMILIES: dict[str, Callable[..., Mllm]] = {
+    "tiny-qwen": load_qwen,
+    "tiny-llava": load_llava,
+    "tiny-caption": load_qwen,
+}
 
 
 def load(name: str, *, device: str = "cpu", dtype: str = "fp32", compile: bool | None = False) -> Mllm:
