@@ -1,6 +1,6 @@
 """Train the small model that describes the scenes of `whymask.images.described` in a sentence.
 
-    python -m training.tiny_caption --device cuda --seconds 280 --out tiny-caption
+    python -m training.tiny_caption --device cuda --seconds 250 --out tiny-caption
 
 It is a Qwen2.5-VL like tiny-qwen, and runs through the code that later explains it. Workers draw scenes while it
 trains; half of them are mirrored. A linear head on the image tokens learns beside it which nouns and colours each token
@@ -11,6 +11,7 @@ any time. Test scenes are never trained on.
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import math
 import mmap
@@ -269,8 +270,8 @@ class Training:
         elapsed = time.perf_counter() - self.started
         print(f"{elapsed:.0f} s, {self.seen} scenes seen: {brief(found)}", flush=True)
         new = options.out.with_name(f"{options.out.name}.new")  # moved when it is complete
-        self.module.half().save_pretrained(new)
-        self.module.float().load_state_dict(full)
+        copy.deepcopy(self.module).half().save_pretrained(new)  # the tables of this one stay in fp32
+        self.module.load_state_dict(full)
         for part in (self.model.processor, self.describer.words):
             part.save_pretrained(new)
         report = {
@@ -289,7 +290,7 @@ def options(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="checkpoint folder")
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--seconds", type=float, default=280, help="of training, with its tests")
+    parser.add_argument("--seconds", type=float, default=250, help="of training, with its tests")
     parser.add_argument("--every", type=float, default=30, help="seconds between two checkpoints")
     parser.add_argument("--scenes", type=int, default=200_000, help="at most, as far as the workers come")
     parser.add_argument("--images", type=int, default=500, help="test scenes")
@@ -297,7 +298,7 @@ def options(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--batch", type=int, default=512)
     parser.add_argument("--width", type=int, default=144, help="of tower and decoder, a multiple of 48")
     parser.add_argument("--depth", type=int, default=3, help="of each")
-    parser.add_argument("--lr", type=float, default=1.5e-3)
+    parser.add_argument("--lr", type=float, default=1e-3)
     parser.add_argument("--warmup", type=int, default=100, help="steps")
     return parser.parse_args(words)
 
