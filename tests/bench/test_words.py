@@ -1,12 +1,15 @@
 """The measures of benchmarks/words.py."""
 
+import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from benchmarks import words
 
-from whymask.images.described import plan
+import whymask
+from whymask.images.described import described, plan
 from whymask.images.sentences import COUNTS, judge, read, sentence
 
 
@@ -103,3 +106,26 @@ def test_the_table_keeps_misread_words_apart():
     assert "| misread | noun | 1 | 1 | 0.0% |" in text
     assert "| unsupported | noun | 1 | 0 | nan% |" in text
     assert "AUC 1.000" in text
+
+
+def test_a_run_joins_words_masks_and_interventions(tmp_path, monkeypatch):
+    """A model that says what is true of the scene; a word loses everything once what it refers to has changed."""
+    scene = described("test", 0)
+    text = sentence(scene.plan)
+
+    def explained(image, model, *, question):
+        np.testing.assert_array_equal(image, scene.pixels)
+        found = [SimpleNamespace(start=one.word.start, end=one.word.end, text=text[one.word.start : one.word.end],
+                                 role="content", full_score=0.8, blank_score=0.2,
+                                 mask=SimpleNamespace(mask=scene.mask(one.groups)))
+                 for one in judge(read(text), scene.plan)]  # fmt: skip
+        return SimpleNamespace(text=text, words=[*found, SimpleNamespace(start=0, end=1, role="function")])
+
+    monkeypatch.setattr(whymask, "explain_words", explained, raising=False)
+    monkeypatch.setattr(words, "probabilities", lambda model, plans, *_: [0.4, *[0.0] * (len(plans) - 1)])
+    words.run(tmp_path / "out.jsonl", None, [0])
+    rows = [words.Row(**json.loads(line)) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [row.text for row in rows] == [text[w.start : w.end] for w in read(text)]
+    for row in rows:
+        assert (row.verdict, row.unsupported, row.lost) == ("right", 0.25, 1)
+        assert words.iou(words.unpack(row.mask), words.unpack(row.truth)) == 1
