@@ -185,7 +185,10 @@ class Training:
         torch.manual_seed(0)
         torch.set_float32_matmul_precision("high")  # TF32
         device = options.device
-        model = qwen(device, options.width, options.depth, known=WORDS, name="tiny-caption", patch=PATCH, merge=1)
+        model = qwen(
+            device, options.width, options.depth, known=WORDS, name="tiny-caption",
+            patch=PATCH, merge=1, theta=10.0, windowed=options.depth,
+        )  # fmt: skip
         self.describer = Describer(model, device)
         self.model, self.module = self.describer.model, self.describer.module
         self.tests = torch.from_numpy(np.stack([test.pixels for test in tests]))

@@ -88,20 +88,35 @@ def qwen(
     name: str = "tiny-qwen",
     patch: int = 8,
     merge: int = 2,
+    theta: float = 1e4,
+    windowed: int = 2,
 ) -> Qwen25VL:
-    """Qwen2.5-VL: by default patches of 8 pixels, 7 x 7 image tokens; windows of 4 x 4 in every other block."""
+    """Qwen2.5-VL: by default patches of 8 pixels, 7 x 7 image tokens; windows of 4 x 4 in every other block.
+
+    Args:
+        device: where it will be.
+        width: of tower and decoder.
+        depth: of each.
+        known: words.
+        name: of the model.
+        patch: pixels a side.
+        merge: patches a side of an image token.
+        theta: of the decoder's rotations. Rows and columns of the image get the slower two thirds of them: by the
+            usual value the decoder can hardly tell columns apart.
+        windowed: every so many blocks of the tower, starting with the first, see windows only.
+    """
     words = tokenizer(["<|im_end|>", "<|im_start|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>"],
                       QWEN_TEMPLATE, known)  # fmt: skip
     config = transformers.Qwen2_5_VLConfig(
         text_config={
             **text(width, depth), "vocab_size": len(words), "eos_token_id": words.eos_token_id,
-            "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [8, 8, 8]},
+            "rope_parameters": {"rope_type": "default", "rope_theta": theta, "mrope_section": [8, 8, 8]},
         },
         vision_config={
             "depth": depth, "hidden_size": width, "intermediate_size": inner(width),
             "num_heads": width // 48, "out_hidden_size": width,
             "patch_size": patch, "spatial_merge_size": merge, "window_size": 4 * patch * merge,
-            "fullatt_block_indexes": list(range(1, depth, 2)),
+            "fullatt_block_indexes": [i for i in range(depth) if i % windowed],
         },
         tie_word_embeddings=False,
         image_token_id=words.convert_tokens_to_ids("<|image_pad|>"),
