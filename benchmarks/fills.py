@@ -139,7 +139,8 @@ def tables(rows: dict[tuple[str, bool], dict[str, dict]]) -> str:
 
 
 GIVEN = (
-    "masks", "photos", "forwards", *FOUR, "mean of four", "difference", "difference, grey noise", "difference, noise",
+    "masks", "photos", "forwards", *FOUR,"mean of four", "half on all six",
+    "difference", "difference, grey noise", "difference, noise",
 )  # fmt: skip
 SMALLEST = (
     "masks", "photos", "forwards", "goal reached", "regions", "area, median", "area, mean",
@@ -162,13 +163,15 @@ def given_cells(masks: dict, first: dict | None) -> list[str]:
     means = [np.mean([mask["scores"][name] for mask in masks.values()]) for name in FOUR]
     gaps = [difference(masks, first, names) for names in (FOUR, ("grey noise",), ("noise",))]
     forwards = np.mean([mask["forwards"] for mask in masks.values()])
-    return [f"{len(masks)}", f"{forwards:.0f}", *(f"{mean:.3f}" for mean in means), f"{np.mean(means):.3f}", *gaps]
+    null = any(mask["null"] for mask in masks.values())  # of which even the whole image scores nothing
+    six = "" if null else f"{np.mean(np.all([*halves(masks).values()], axis=0)):.3f}"
+    scores = [*(f"{mean:.3f}" for mean in means), f"{np.mean(means):.3f}"]
+    return [f"{len(masks)}", f"{forwards:.0f}", *scores, six, *gaps]
 
 
 def smallest_cells(masks: dict) -> list[str]:
     """The numbers of masks whose size was searched."""
-    full = np.array([mask["full"] for mask in masks.values()])
-    half = {name: np.array([mask["scores"][name] for mask in masks.values()]) >= full / 2 for name in SIX}
+    half = halves(masks)
     codes = [verdict(mask) for mask in masks.values()]
     area = [mask["area"] for mask in masks.values()]
     return [
@@ -181,6 +184,12 @@ def smallest_cells(masks: dict) -> list[str]:
         f"{np.mean([mask['scores']['photo'] >= mask['full'] / 2 for mask in masks.values()]):.2f}",
         *(f"{codes.count(code) / len(codes):.0%}" for code in CODES),
     ]
+
+
+def halves(masks: dict) -> dict:
+    """Which masks (m,) keep at least half of the whole image's score, by fill."""
+    full = np.array([mask["full"] for mask in masks.values()])
+    return {name: np.array([mask["scores"][name] for mask in masks.values()]) >= full / 2 for name in SIX}
 
 
 NUMBERS = {"forwards": ".0f", "reached": ".3f", "regions": ".1f"}
