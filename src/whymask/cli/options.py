@@ -23,7 +23,7 @@ from whymask.models.registry import load
 from whymask.results.base import Explanation
 from whymask.utils.files import writable
 
-ImageFile = Annotated[str, typer.Argument(help="The image file, or scene:N.", show_default=False)]
+ImageFile = Annotated[str, typer.Argument(help="The image file, scene:N or described:N.", show_default=False)]
 Question = Annotated[str | None, typer.Option(help="For models that answer questions.")]
 
 
