@@ -22,7 +22,7 @@ def explain(
     images: Annotated[
         list[str],
         typer.Argument(
-            help="Image files, folders, patterns such as 'photos/**/*.jpg', scene:N, described:N, or - for a list on stdin.",
+            help="Image files, folders, patterns ('photos/**/*.jpg'), scene:N, described:N, or - for a list on stdin.",
             show_default=False,
         ),
     ],
