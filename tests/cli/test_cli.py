@@ -374,8 +374,9 @@ def test_every_setting_is_an_option(command):
     options = inspect.signature(command).parameters
     function = inspect.signature(getattr(whymask, command.__name__)).parameters
     names = {"params": "param"}
-    for setting in fields(whymask.Settings):
-        assert options[names.get(setting.name, setting.name)].default == function[setting.name].default
+    python_only = {"null"} if command.__name__ == "repair" else set()  # which is an error there
+    for setting in {field.name for field in fields(whymask.Settings)} - python_only:
+        assert options[names.get(setting, setting)].default == function[setting].default
     own = {"image", "want"} if command.__name__ == "repair" else {"images", "target", "jobs"}
     own |= {"model", "question"}
     assert own <= options.keys()

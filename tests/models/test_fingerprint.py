@@ -284,7 +284,7 @@ def test_an_onnx_file(tmp_path):
     plain, other = quadrant_file(tmp_path / "q.onnx"), quadrant_file(tmp_path / "p.onnx", softmax=True)
     all_differ(
         lambda file=plain, **options: whymask.load(file, **options),
-        {"mean": (1, 0, 0)}, {"std": (255, 255, 254)}, {"crop": 0.9}, {"output": "probs"}, {"file": other},
+        {"mean": (1, 0, 0)}, {"std": (255, 255, 254)}, {"crop": 0.9}, {"activation": "none"}, {"file": other},
         size=32, mean=(0, 0, 0), std=(255, 255, 255),
     )  # fmt: skip
     # A file has one layout and one size: those of others are of other files, but the options alone say it too.
