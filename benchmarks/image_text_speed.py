@@ -3,7 +3,8 @@
 Real architectures with random weights, built on the device, and processors with the published settings: speed does not
 depend on the weights. "transformers" is its own forward on inputs that lie ready, "whymask" makes masked images, their
 inputs, a forward and the answer's probability, both at their best batch size and measured in turn. "plain loop" masks,
-processes and runs one image at a time, "search" is TRACE with its own batches.
+processes and runs one image at a time, "search" is TRACE with its own batches. A model named with /pil has the image
+processor that runs on Pillow, as it does without torchvision.
 
 Run: python benchmarks/image_text_speed.py --device cuda [--models qwen3_vl gemma3] [--out speed.json] | --tiny
 """
@@ -112,7 +113,8 @@ def family(kind: str) -> Family:
 class Subject:
     """One architecture, its processor and a photo of 640 x 480 pixels."""
 
-    def __init__(self, kind: str, device: str, tiny: bool) -> None:
+    def __init__(self, name: str, device: str, tiny: bool) -> None:
+        kind, _, backend = name.partition("/")
         self.device, parts = device, family(kind)
         words = parts.tokenizer()
         words.chat_template = parts.chat
@@ -122,6 +124,10 @@ class Subject:
             config.save_pretrained(folder)  # names the family
             parts._describe(Path(folder))
             self.processor = load_processor(Path(folder))
+            if backend:
+                self.processor.image_processor = transformers.AutoImageProcessor.from_pretrained(
+                    folder, backend=backend
+                )
         torch.manual_seed(0)
         with torch.device(device):
             dtype = torch.float32 if device == "cpu" else torch.bfloat16
@@ -193,7 +199,8 @@ def measure(kind: str, options: argparse.Namespace) -> dict:
     one = subject.inputs(Image.fromarray(case.bound.canvas))
     found = {
         "parameters": parameters, "tokens": one["input_ids"].shape[1], "canvas": list(case.bound.canvas.shape[:2]),
-        **case.bound.settings, "answers": model.settings["answers"], "batches": model.settings["batches"], "rates": {},
+        **case.bound.settings, "processor": str(model.processing.device), "answers": model.settings["answers"],
+        "batches": model.settings["batches"], "rates": {},
     }  # fmt: skip
 
     for size in options.batches:
@@ -234,7 +241,7 @@ COLUMNS = ["transformers", "whymask", "plain loop", "search", "of transformers",
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--models", nargs="+", default=list(REAL), choices=list(REAL))
+    parser.add_argument("--models", nargs="+", default=list(REAL), choices=[*REAL, *(f"{kind}/pil" for kind in REAL)])
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--batches", nargs="+", type=int, default=[8, 16, 32, 64])
     parser.add_argument("--repeats", type=int, default=3)

@@ -59,7 +59,8 @@ class Family:
         kind = transformers.CONFIG_MAPPING[self.model_type]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tiny = merged(shrunk(kind().to_dict(), words, self.tokens), named(self.config, words))
+            default = {} if getattr(kind, "has_no_defaults_at_init", False) else kind().to_dict()
+            tiny = merged(shrunk(default, words, self.tokens), named(self.config, words))
             return kind(**tiny)
 
     def save(self, folder: Path) -> Path:

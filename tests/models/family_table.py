@@ -75,7 +75,8 @@ TABLE: dict[str, dict[str, Any]] = {
     },
     "vision-encoder-decoder": {
         "processor": None, "prompt": None, "image": {"image_processor_type": "ViTImageProcessor", "size": SQUARE},
-        "config": {"decoder_start_token_id": "<s>"},
+        "config": {"decoder_start_token_id": "<s>", "encoder": {"model_type": "vit"},
+                   "decoder": {"model_type": "bert", "is_decoder": True, "add_cross_attention": True}},
     },
     "aria": {
         "tokens": {"image_token": "<|img|>", "eos_token": "<|im_end|>", "plain": CHATML}, "chat": chatml("<|img|>"),
@@ -173,9 +174,10 @@ TABLE: dict[str, dict[str, Any]] = {
     "granite4_vision": {
         **ANYRES, "processor": {**ANYRES["processor"], "downsample_rate": "2/4"},
         "config": {**PINPOINTS, "downsample_rate": "2/4", "deepstack_layer_map": [[-1, 0]],
-                   "spatial_target_layers": [1],
-                   "vision_config": {"hidden_size": 64}, "qformer_config": {"hidden_size": 64,
-                   "encoder_hidden_size": 64}},
+                   "spatial_target_layers": [1], "vision_feature_select_strategy": "full",
+                   "text_config": {"model_type": "granite4_vision_text"},
+                   "vision_config": {"model_type": "siglip_vision_model", "hidden_size": 64},
+                   "qformer_config": {"hidden_size": 64, "encoder_hidden_size": 64}},
     },
     "hunyuan_vl": {
         "tokens": {"image_token": "<|img|>", "image_start_token": "<|img_start|>", "image_end_token": "<|img_end|>",

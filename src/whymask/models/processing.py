@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -35,8 +36,7 @@ class Processing:
         self.processor, self.images, self.dialogue = processor, processor.image_processor, dialogue
         self.options = _in_size(options, getattr(self.images, "size", None))
         self.chats = bool(dialogue.template.chat_template)
-        lanczos = getattr(self.images, "resample", None) == Image.Resampling.LANCZOS  # would be bicubic on a GPU
-        on_device = getattr(self.images, "backend", None) == "torchvision" and not lanczos
+        on_device = getattr(self.images, "backend", None) == "torchvision" and not _needs_cpu(self.images)
         self.home = device  # where images are masked
         self.device = device if on_device else torch.device("cpu")  # where they are processed
         self._in_batches: dict[bool, bool] = {}  # with prompts and without, as far as is known
@@ -267,6 +267,16 @@ class OwnPreprocessing(Geometry):
         if cropped.shape == canvas.shape or not alike(made, processing.image(cropped)):
             return canvas, WHOLE
         return cropped, (left / width, top / height, right / width, bottom / height)
+
+
+def _needs_cpu(images: Any) -> bool:
+    """Whether torchvision has an image processor's filter on CPUs only: Lanczos, bicubic on a GPU.
+
+    Before version 0.27 it has none, and transformers takes the bicubic filter everywhere.
+    """
+    if getattr(images, "resample", None) != Image.Resampling.LANCZOS:
+        return False
+    return tuple(int(part) for part in version("torchvision").split(".")[:2]) >= (0, 27)
 
 
 def _in_size(options: dict[str, Any], size: Any) -> dict[str, Any]:
