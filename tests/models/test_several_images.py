@@ -1,5 +1,9 @@
 """Several images in one question: one mask over the regions of all of them."""
 
+import json
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -17,7 +21,9 @@ from whymask.images.imaging import load_image
 from whymask.images.panels import cut, partition_panels, side_by_side
 from whymask.models.image_text import load
 
+from cli.command import whymask_command
 from models.families import FAMILIES, load_processor
+from models.tiny import quadrants
 
 FIRST = load_image(f"{data_dir}/rocket.jpg").resize((160, 107))
 SECOND = load_image(f"{data_dir}/coffee.png").resize((90, 120))
@@ -95,6 +101,74 @@ def test_explained_saved_and_replayed(checkpoint, tmp_path):
     assert curves.insertion[-1] == pytest.approx(ordering.image.full_score, abs=1e-5)
     assert curves.deletion[-1] == pytest.approx(ordering.image.blank_score, abs=1e-5)
     found.savefig(tmp_path / "figure.png")
+
+
+def found_in(regions):
+    """A mask of these of eight regions, four of each of two images."""
+    canvas, panels = side_by_side([np.zeros((32, 40, 3), np.uint8), np.zeros((16, 24, 3), np.uint8)])
+    parts = partition_panels(canvas, "grid:2x2", panels)
+    whole = whymask.explain(canvas, quadrants(), regions=parts.labels, k=1, resize="squash", fill="black")
+    image = replace(whole.image, photo=canvas, canvas=canvas, fill=canvas, partition=parts)
+    provenance = {**whole.provenance, "panels": [list(panel) for panel in panels]}
+    return replace(whole, image=image, provenance=provenance, regions=regions)
+
+
+@pytest.mark.parametrize(
+    ("regions", "expected", "sentence"),
+    [
+        ((1, 6, 3), [[1, 3], [6]], "Image 1 has regions 1, 3; image 2 has region 6."),
+        ((7,), [[], [7]], "Image 1 has none of them; image 2 has region 7."),
+    ],
+)
+def test_the_image_of_every_region_is_reported(regions, expected, sentence, tmp_path):
+    found = whymask.EvidenceMask.load(found_in(regions).save(tmp_path / "saved.npz"))
+    assert found.by_image(regions) == found.as_dict()["by_image"] == expected
+    assert sentence in str(found)
+    assert sentence in found.remarks  # which the page shows
+    alone = replace(found, provenance={**found.provenance, "panels": []})
+    assert alone.by_image(regions) == [list(regions)]
+    assert "Image 1" not in str(alone)
+
+
+def test_figures_divide_the_images():
+    for axes in found_in((1,)).figure().axes:
+        (line,) = axes.get_lines()
+        width = axes.get_images()[0].get_size()[1]
+        assert list(line.get_xdata()) == [40 / 64 * width - 0.5] * 2
+
+
+@pytest.mark.parametrize(
+    "panels",
+    [[[0, 0, 32, 40], [0, 40, 16, 65]], [[0, 0, 33, 40]], [[0, 1, 32, 40]], [[0, 0, 32, 40]] * 2, [[0, 0, "a", 40]], 7],
+)
+def test_files_whose_images_do_not_fit_the_canvas_are_errors(panels, tmp_path):
+    saved = found_in((1,)).save(tmp_path / "saved.npz")
+    with np.load(saved) as arrays:
+        parts = dict(arrays)
+    header = json.loads(str(parts.pop("header")))
+    header["provenance"]["panels"] = panels
+    np.savez(saved, header=np.array(json.dumps(header)), **parts)
+    with pytest.raises(WhymaskError, match="is not a saved explanation"):
+        whymask.EvidenceMask.load(saved)
+
+
+def test_several_images_on_the_command_line(checkpoint, tmp_path):
+    folder, _ = checkpoint
+    for name, image in [("a", FIRST), ("b", SECOND)]:
+        image.save(tmp_path / f"{name}.png")
+    files = [tmp_path / "a.png", tmp_path / "b.png"]
+    options = ["--model", folder, "--question", QUESTION, "--regions", "grid:2x2", "--k", 2, "--out", tmp_path / "out"]
+    done = whymask_command("explain", *files, "--together", *options, "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["n"] == 8
+    assert sorted([*report["by_image"][0], *report["by_image"][1]]) == sorted(report["regions"])
+    assert Path(report["files"]["picture"]) == tmp_path / "out" / "a+b-discs+swap.png"
+    expected = whymask.explain(list(map(str, files)), str(folder), question=QUESTION, regions="grid:2x2", k=2)
+    assert report["regions"] == list(expected.regions)
+    alone = whymask_command("explain", files[0], "--together", *options)
+    assert (alone.returncode, alone.stdout) == (2, "")
+    assert "pass at least two" in alone.stderr
 
 
 def test_models_of_one_image_say_so(tmp_path):

@@ -1,6 +1,7 @@
 """`whymask explain` and `whymask repair`: parse, call, print."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -32,6 +33,7 @@ def explain(
     ] = None,
     point: Annotated[str | None, typer.Option(help="X,Y: the box or segment there on the photo, in pixels.")] = None,
     question: Question = None,
+    together: Annotated[bool, typer.Option("--together", help="All images belong to one question.")] = False,
     seeds: Annotated[int, typer.Option(help="Run this many seeds and report which regions recur.")] = 1,
     jobs: Annotated[int, typer.Option(help="Processes for many images, each with a model of its own.")] = 1,
     *,
@@ -40,16 +42,18 @@ def explain(
     """Show which few regions of an image are enough for a model's answer.
 
     Of many images, those that have a result with the same settings are not explained again, one that cannot be read
-    costs only itself (exit code 1 at the end), and an index page shows all of them.
+    costs only itself (exit code 1 at the end), and an index page shows all of them. With --together all of them belong
+    to one question to a multimodal model, and one mask shows which of them, and which regions, carry the answer.
     """
     wanted = target if point is None else _point(point, target)
-    if not is_one(images):
+    if together and len(images) < 2:
+        raise WhymaskError("--together is for several images of one question: pass at least two.")
+    if not together and not is_one(images):
         if seeds != 1:
             raise WhymaskError("--seeds compares the searches of one image: pass one.")
         explain_many(images, Task(options, model, wanted, question), jobs)
         return
-    (image,) = images
-    explainer, picture = _for_seeds(options, seeds).start(image, model)
+    explainer, picture = _for_seeds(options, seeds).start(images, model)
     case = explainer.case(picture, target=wanted, question=question)
     started = time.perf_counter()
     results = explainer.search(case, range(options.seed, options.seed + seeds), progress=options.progress)
@@ -65,7 +69,7 @@ def explain(
         report["recurrence"] = recurrence([first.names(_compared(result, options.size)) for result in results])
         report["seeds"] = [result.as_dict() for result in results]
         lines.append(_stability(report["recurrence"], seeds, sum(r.ledger.mec for r in results), seconds))
-    options.finish(first, f"{Path(image).stem}-{explainer.recipe.name}", lines, report)
+    options.finish(first, f"{_stem(images)}-{explainer.recipe.name}", lines, report)
 
 
 @with_options(
@@ -82,9 +86,14 @@ def repair(
     options: Options,
 ) -> None:
     """Show a model only the regions that support the answer it should have given, and ask again."""
-    explainer, picture = options.start(image, model)
+    explainer, picture = options.start([image], model)
     found = explainer.repair(picture, want=want, question=question, progress=options.progress)
     options.finish(found, f"{Path(image).stem}-repair", [str(found)], found.as_dict())
+
+
+def _stem(images: Sequence[str]) -> str:
+    """What a result is named after: its image, or its images."""
+    return "+".join(Path(image).stem for image in images)[:100]
 
 
 def _point(given: str, target: str | None) -> tuple[float, float]:

@@ -4,7 +4,7 @@ import inspect
 import json
 import os
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
 from itertools import count
@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import typer
-from PIL import Image
 
 from whymask.cli.lists import Json
 from whymask.errors import WhymaskError
 from whymask.explainer.explainer import Explainer, Settings
-from whymask.images.imaging import load_image
+from whymask.images.imaging import ImageSource, load_image
 from whymask.models.base import Model
 from whymask.models.registry import load
 from whymask.results.base import Explanation
@@ -83,11 +82,11 @@ class Options:
         """Whether to draw a bar: on a terminal only, and on stderr, as stdout is for the answer."""
         return not self.quiet and sys.stderr.isatty()
 
-    def start(self, image: str, model: str) -> tuple[Explainer, Image.Image]:
-        """The explainer and the image; what can be checked is checked before the model is loaded."""
-        settings, picture = self.settings, load_image(image)
+    def start(self, images: Sequence[str], model: str) -> tuple[Explainer, ImageSource]:
+        """The explainer and the image, or several of one question; checks what it can before a model is loaded."""
+        settings, pictures = self.settings, [load_image(image) for image in images]
         writable(self.out)
-        return Explainer(self.load(model), settings), picture
+        return Explainer(self.load(model), settings), pictures if len(pictures) > 1 else pictures[0]
 
     def load(self, model: str) -> Model:
         """The model of this id, with the options given for it."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from whymask.images.imaging import Canvas
 from whymask.images.partition import Partition, Regions, partition
@@ -27,6 +28,13 @@ def side_by_side(canvases: Sequence[Canvas]) -> tuple[Canvas, tuple[Panel, ...]]
 def cut(canvas: Any, panels: Sequence[Sequence[int]]) -> list[Any]:
     """The images of a canvas (H, W, ...), each (h, w, ...)."""
     return [canvas[top:bottom, left:right] for top, left, bottom, right in panels]
+
+
+def panel_of(labels: NDArray[np.int32], panels: Sequence[Sequence[int]]) -> list[int]:
+    """The number of the image that each region of a label map (H, W) lies in, or that most of it lies in."""
+    n = int(labels.max()) + 1
+    counts = np.stack([np.bincount(part.ravel(), minlength=n) for part in cut(labels, panels)])
+    return [int(number) for number in counts.argmax(axis=0)]
 
 
 def partition_panels(canvas: Canvas, regions: Regions, panels: Sequence[Panel]) -> Partition:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from whymask.arrays import Bools, Floats
 from whymask.errors import WhymaskError
 from whymask.images.imaging import Box, Canvas, on_image
+from whymask.images.panels import panel_of
 from whymask.images.partition import Partition
 from whymask.interop.shap import to_shap
 from whymask.models.base import Target
@@ -113,6 +114,18 @@ class Explanation(ABC):
         values = self.image.partition.values
         return list(regions) if values is None else [values[region] for region in regions]
 
+    @property
+    def panels(self) -> list[list[int]]:
+        """Top, left, bottom and right of every image on the canvas, where several were explained together."""
+        return list(self.provenance.get("panels", []))
+
+    def by_image(self, regions: Sequence[int]) -> list[list[int]]:
+        """Which of these regions lie in each image, where several were explained together; else all of them."""
+        if not self.panels:
+            return [list(regions)]
+        home = panel_of(self.image.partition.labels, self.panels)
+        return [[region for region in regions if home[region] == number] for number in range(len(self.panels))]
+
     @abstractmethod
     def heatmap(self) -> Floats:
         """(H, W) how important every pixel of the model's grid is, from 0 to 1."""
@@ -131,7 +144,7 @@ class Explanation(ABC):
 
     def _on_photo(self, values: NDArray[Any], outside: float = 0) -> NDArray[Any]:
         """(h, w) values of the grid on the photo's own pixels."""
-        if self.provenance.get("panels"):
+        if self.panels:
             raise WhymaskError("several images were explained together: results are on the model's grid only.")
         if self.image.photo_size is None:
             raise WhymaskError("this result was saved without the photo's size: explain the photo again.")
@@ -213,6 +226,17 @@ class Explanation(ABC):
         """Sentences about the result, besides its numbers."""
         early = "ended the search early" if self.ledger.mec else "was too small for the search to begin"
         return [] if self.complete else [f"The budget {early}."]
+
+    def _places(self, regions: Sequence[int]) -> list[str]:
+        """A sentence about which image has which of these regions, where there are several images."""
+        if not self.panels:
+            return []
+        texts = []
+        for number, inside in enumerate(self.by_image(regions), start=1):
+            names = ", ".join(map(str, self.names(inside)))
+            held = f"region{'s' if len(inside) > 1 else ''} {names}" if inside else "none of them"
+            texts.append(f"image {number} has {held}")
+        return ["; ".join(texts).capitalize() + "."]
 
     def __repr__(self) -> str:
         label, model = shortened(self.image.target.label), self.provenance.get("model")

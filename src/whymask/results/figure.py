@@ -28,13 +28,15 @@ def mask_figure(
     result: Explanation, regions: Sequence[int], score: float, removed_score: float, verdict: str
 ) -> Figure:
     """The verdict, the photo, its evidence, the image the model saw with only the evidence, and without it."""
-    figure, (photo, marked, kept, removed) = _panels(result.image, photos=2, squares=2, above=wrapped(verdict, 105))
+    figure, axes = _row(result.image, photos=2, halves=2, above=wrapped(verdict, 105))
+    photo, marked, kept, removed = axes
     bare(photo, result.image.photo)
     _frame(photo, result.image)
     photo.set_title(headline(result.image))
     show_evidence(marked, result.image, regions, result.names(regions))
     marked.set_title(f"the evidence\n{len(regions)} of {result.n} regions")
     _show_halves((kept, removed), result.image, regions, f"{len(regions)} of {result.n}", (score, removed_score))
+    _divide(axes, result)
     return figure
 
 
@@ -42,7 +44,7 @@ def mask_figure(
 def ordering_figure(result: Explanation, heat: Floats, first: Sequence[int], curves: Curves | None) -> Figure:
     """Every region's rank (H, W), the image with only the first regions, without them, and the curves of the replay."""
     image, prefix = result.image, len(first)
-    figure, (photo, kept, removed, *plots) = _panels(image, photos=1, squares=3 if curves else 2)
+    figure, (photo, kept, removed, *plots) = _row(image, photos=1, halves=2, plots=1 if curves else 0)
     _show_photo(photo, image, None)
     shown = bare(photo, image.on_photo(heat, outside=np.nan), cmap="cividis", vmin=0, vmax=1, alpha=0.6)
     photo.set_title(headline(image))
@@ -50,6 +52,7 @@ def ordering_figure(result: Explanation, heat: Floats, first: Sequence[int], cur
     bar.ax.set_yticklabels(["last", "first"], fontsize=6.5)
     scores = (curves.insertion[prefix - 1], curves.deletion[prefix - 1]) if curves else ()
     _show_halves((kept, removed), image, first, f"the first {prefix}", scores)
+    _divide((photo, kept, removed), result)
     if curves:
         _draw_curves(plots[0], curves, prefix)
     return figure
@@ -72,6 +75,7 @@ def repair_figure(
     before.set(autoscale_on=False)
     bare(after, image.only(regions), interpolation="nearest")
     contour(before, image.pixels(regions), 1.4).set_path_effects(halo(2.2))
+    _divide(panels, result)
     for axes, title in zip((before, after), titles, strict=True):
         axes.set_title(title, fontsize=9)
     figure.supxlabel(wrapped(below, 100), fontsize=8)
@@ -132,16 +136,21 @@ def _draw_curves(axes: Axes, curves: Curves, prefix: int) -> None:
     axes.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 0.98), borderpad=0)
 
 
-def _panels(image: ExplainedImage, *, photos: int, squares: int, above: str = "") -> tuple[Figure, list[Axes]]:
-    """A row of panels, as wide as a page: first those with the photo's shape, then square ones; and text above them."""
+def _row(
+    image: ExplainedImage, *, photos: int, halves: int, plots: int = 0, above: str = ""
+) -> tuple[Figure, list[Axes]]:
+    """A row of panels, as wide as a page, and text above them.
+
+    First those with the photo's shape, then those with that of what the model sees, then square ones.
+    """
     from matplotlib.figure import Figure
 
-    ratios = [aspect(image)] * photos + [1.0] * squares
+    ratios = [aspect(image)] * photos + [1 / slope(image)] * halves + [1.0] * plots
     text = 0.17 * (above.count("\n") + 1) if above else 0.0
     figure = Figure(figsize=(WIDTH, WIDTH / sum(ratios) + 0.62 + text), layout="compressed")
     if above:
         figure.suptitle(above, fontsize=8, weight="bold")
-    axes: Any = figure.subplots(1, photos + squares, width_ratios=ratios, squeeze=False)[0]
+    axes: Any = figure.subplots(1, len(ratios), width_ratios=ratios, squeeze=False)[0]
     return figure, list(axes)
 
 
@@ -168,6 +177,14 @@ def _show_photo(axes: Axes, image: ExplainedImage, mask: Bools | None) -> None:
     _frame(axes, image)
     if seen.mean() < 0.999:
         axes.set_xlabel("faded: not seen by the model", fontsize=6.5, color="#333333")
+
+
+def _divide(panels: Sequence[Axes], result: Explanation) -> None:
+    """A line between images that were explained together, on whatever shows all of them."""
+    for axes in panels:
+        scale = axes.get_images()[0].get_size()[1] / result.image.canvas.shape[1]
+        for _, left, *_ in result.panels[1:]:
+            axes.axvline(left * scale - 0.5, color="white", linewidth=2)
 
 
 def _frame(axes: Axes, image: ExplainedImage) -> None:

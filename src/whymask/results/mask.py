@@ -133,6 +133,8 @@ class EvidenceMask(Explanation):
                 for other in self.alternatives
             ],
         }
+        if self.panels:
+            own["by_image"] = self.by_image(self.regions)
         own["controls"] = None if self.controls is None else self.controls.as_dict()
         return {"verdict": self.verdict._asdict()} | super().as_dict() | own
 
@@ -176,7 +178,7 @@ class EvidenceMask(Explanation):
     @property
     def remarks(self) -> list[str]:
         """Sentences about the result, besides its numbers."""
-        remarks = super().remarks
+        remarks = [*self._places(self.regions), *super().remarks]
         if self.sufficient is False and "k_max" in self.provenance["parameters"]:
             most = min(self.provenance["parameters"]["k_max"] or self.n, self.n)
             wanted = "keeps the answer" if self.goal is None else f"reaches the required score, {self.goal:.2f}"

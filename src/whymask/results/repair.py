@@ -126,7 +126,7 @@ class Repair(EvidenceMask):
     @property
     def remarks(self) -> list[str]:
         """Sentences about the result, besides its numbers."""
-        remarks = []
+        remarks = self._places(self.regions)
         if self.order:
             count = sum(self.right)
             longest = f"; the longest of them removes {self.removed:.1%} of the area" if count else ""

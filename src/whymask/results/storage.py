@@ -77,6 +77,7 @@ def check(header: Header, arrays: Arrays, own: Callable[[Header, int], list[Any]
     n = _check_arrays(arrays)
     _check_texts(header)
     _check_image(header, n)
+    _check_panels(header["provenance"].get("panels", []), *arrays["canvas"].shape[:2])
     for text in (header["target"]["label"], header["provenance"]["method"], header["provenance"]["regions"]):
         require(isinstance(text, str), "a text is missing")
     for text in (header["prediction"], *(header["provenance"].get(name) for name in ("question", "model"))):
@@ -102,6 +103,16 @@ def _check_image(header: Header, n: int) -> None:
     require(set(target) == {"index", "label"} and type(target["index"]) is int, "its target has no index")
     named = values is None or (len(values) == n and all(type(value) is int for value in values))
     require(named, "its region names do not fit its regions")
+
+
+def _check_panels(panels: Any, height: int, width: int) -> None:
+    """Where several images were explained together: they stand side by side on the canvas."""
+    start = 0
+    for top, left, bottom, right in panels:
+        counted = all(is_count(side) for side in (top, left, bottom, right))
+        require(counted and top < bottom <= height, "its images do not lie on its canvas")
+        require(left == start and left < right <= width, "its images do not stand side by side")
+        start = right
 
 
 def _check_arrays(arrays: Arrays) -> int:
