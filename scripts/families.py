@@ -35,8 +35,9 @@ from PIL import Image  # noqa: E402
 from transformers.models.auto import modeling_auto  # noqa: E402
 
 from whymask.explainer.case import Case  # noqa: E402
-from whymask.models import encoder_decoder, image_text  # noqa: E402
+from whymask.models import encoder_decoder, multimodal  # noqa: E402
 from whymask.models.hf import decodes  # noqa: E402
+from whymask.models.image_text import ImageText  # noqa: E402
 
 from models.families import ABSENT, FAMILIES, inputs, load_processor, prepared  # noqa: E402
 
@@ -59,7 +60,7 @@ def attempt(model_type: str, device: str = "cpu", half: bool = False) -> dict[st
         with TemporaryDirectory() as folder:
             family.save(Path(folder))
             decoder = decodes(transformers.AutoConfig.from_pretrained(folder))
-            load = partial((encoder_decoder if decoder else image_text).load, folder, device=device)
+            load = partial((encoder_decoder if decoder else multimodal).load, folder, device=device)
             model = load(dtype="fp32")
             if decoder:  # the question goes where the family reads it, if it does
                 question = None if family.prompt is None else QUESTION
@@ -91,7 +92,7 @@ def in_half(load: Any, photo: Any, question: str | None, rows: Any, scores: Any)
     return float(np.abs(rounded - scores).max() / scores.max())
 
 
-def own(folder: Path, model: image_text.ImageText, case: Case, rows: Any) -> Any:
+def own(folder: Path, model: ImageText, case: Case, rows: Any) -> Any:
     """The scores by the family's own code, one image at a time."""
     module = (
         transformers.AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32).eval().to(model.device)

@@ -16,7 +16,7 @@ import transformers
 import whymask
 from whymask.explainer.case import Case
 from whymask.models import FAMILIES
-from whymask.models.image_text import load
+from whymask.models.multimodal import load
 
 from models.families import FAMILIES as TINY
 from models.families import load_processor

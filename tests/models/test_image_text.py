@@ -18,7 +18,9 @@ from whymask import WhymaskError
 from whymask.explainer.case import Case
 from whymask.images.imaging import load_image
 from whymask.models import find
-from whymask.models.image_text import ImageText, all_bits, load
+from whymask.models.image_text import ImageText
+from whymask.models.multimodal import load
+from whymask.models.precision import all_bits
 from whymask.models.processing import Processing
 
 from models.families import FAMILIES, load_processor, prepared
@@ -446,7 +448,7 @@ def test_a_family_that_cannot_work_is_named_in_one_line(checkpoint, tmp_path):
 
 def test_checkpoints_are_found_by_their_type(checkpoint):
     for model_type, loader in (
-        ("qwen3_vl", "image_text"), ("qwen2_5_vl", "qwen2_5_vl"), ("llava", "llava"), ("gemma3", "image_text")
+        ("qwen3_vl", "multimodal"), ("qwen2_5_vl", "qwen2_5_vl"), ("llava", "llava"), ("gemma3", "multimodal")
     ):  # fmt: skip
         family, _ = find(str(checkpoint(model_type)[0]))
         assert family.loader == f"whymask.models.{loader}:load"
@@ -457,7 +459,7 @@ def test_checkpoints_are_found_by_their_type(checkpoint):
 def test_llava_checkpoints_with_another_tower_take_the_generic_path(tmp_path, tower):
     parts = {"vision_config": {"model_type": tower}, "text_config": {"model_type": "llama"}}
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "llava", **parts}))
-    loader = "llava" if tower == "clip_vision_model" else "image_text"
+    loader = "llava" if tower == "clip_vision_model" else "multimodal"
     assert find(str(tmp_path))[0].loader == f"whymask.models.{loader}:load"
 
 

@@ -16,7 +16,7 @@ pytest.importorskip("transformers", reason="transformers is not installed: whyma
 
 import transformers
 
-from whymask.models.image_text import load
+from whymask.models.multimodal import load
 
 from models.families import FAMILIES, Family, inputs, load_processor, special
 

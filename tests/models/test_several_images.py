@@ -19,7 +19,7 @@ from whymask import WhymaskError
 from whymask.explainer.case import Case
 from whymask.images.imaging import load_image
 from whymask.images.panels import cut, partition_panels, side_by_side
-from whymask.models.image_text import load
+from whymask.models.multimodal import load
 
 from cli.command import whymask_command
 from models.families import FAMILIES, load_processor

@@ -14,7 +14,8 @@ import torch
 from whymask.errors import WhymaskError
 from whymask.models.dialogue import Context, Dialogue
 from whymask.models.hf import from_checkpoint
-from whymask.models.image_text import ImageText, Said, check_processor_options, load_module
+from whymask.models.image_text import ImageText, Said
+from whymask.models.multimodal import check_processor_options, load_module
 from whymask.models.processing import load_processor, template_of
 
 Place = Literal["encoder", "header", "decoder"]
@@ -179,7 +180,7 @@ def load(
     max_side: int | None = MAX_SIDE,
     **options: Any,
 ) -> EncoderDecoder:
-    """An encoder-decoder checkpoint; the options are those of `image_text.load`."""
+    """An encoder-decoder checkpoint; the options are those of `multimodal.load`."""
     import transformers
 
     config = from_checkpoint(transformers.AutoConfig, checkpoint)

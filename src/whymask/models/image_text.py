@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from whymask.errors import WhymaskError, unknown, whole
+from whymask.errors import WhymaskError, whole
 from whymask.images.imaging import WHOLE, Canvas, Geometry, ImageSource, Resize, load_image
 from whymask.images.masking import Fill, fill_canvas
 from whymask.images.panels import Panel, cut, side_by_side
@@ -27,11 +27,12 @@ from whymask.models.base import Bound, View, composed
 from whymask.models.batching import is_out_of_memory
 from whymask.models.dialogue import FIRST, Answer, Dialogue
 from whymask.models.differentiable import Differentiable, Evidence, forward_only
-from whymask.models.hf import configuration, model_from_checkpoint, tokenization
+from whymask.models.hf import configuration, tokenization
 from whymask.models.layout import Layout, learn
 from whymask.models.mllm import Mllm, MllmBound, weights_fingerprint
-from whymask.models.processing import OwnPreprocessing, Processing, load_processor, template_of
-from whymask.models.torch_module import device_of, dtype_of, evaluating, home_of
+from whymask.models.precision import all_bits
+from whymask.models.processing import OwnPreprocessing, Processing, template_of
+from whymask.models.torch_module import evaluating, home_of
 
 PIECE = 8  # images a forward where images are processed meanwhile
 
@@ -388,23 +389,6 @@ class _Forced:
         return forced.scatter_(1, torch.tensor([[row[step]] for row in self.said], device=scores.device), 0.0)
 
 
-@contextmanager
-def all_bits() -> Iterator[None]:
-    """Products and convolutions in fp32 keep all bits inside the block, on CUDA too."""
-    cudnn: Any = torch.backends.cudnn
-    newer = hasattr(cudnn, "conv")  # torch 2.9 has other names, and they must not be mixed
-    name, off = ("fp32_precision", "ieee") if newer else ("allow_tf32", False)
-    backends = [cudnn.conv if newer else cudnn, torch.backends.cuda.matmul]
-    before = [getattr(backend, name) for backend in backends]
-    try:
-        for backend in backends:
-            setattr(backend, name, off)
-        yield
-    finally:
-        for backend, value in zip(backends, before, strict=True):
-            setattr(backend, name, value)
-
-
 def _tried(run: Callable[[], torch.Tensor]) -> torch.Tensor | Exception:
     """What a family's own code returns, or the exception it raises, but for a lack of memory."""
     try:
@@ -413,77 +397,3 @@ def _tried(run: Callable[[], torch.Tensor]) -> torch.Tensor | Exception:
         if is_out_of_memory(error):
             raise
         return error
-
-
-def load(
-    checkpoint: str,
-    *,
-    device: str = "cpu",
-    dtype: str | None = None,
-    device_map: Any = None,
-    quantization_config: Any = None,
-    attn_implementation: str | None = None,
-    max_side: int | None = 1024,
-    **options: Any,
-) -> ImageText:
-    """Any checkpoint of transformers' AutoModelForImageTextToText; tensors only, no remote code.
-
-    Args:
-        checkpoint: such as "Qwen/Qwen3-VL-4B-Instruct", or a folder.
-        device: where the model runs, unless `device_map` says so.
-        dtype: by default fp32 on a CPU and the checkpoint's own elsewhere ("auto").
-        device_map: how transformers distributes the model ("auto", a dictionary); needs accelerate.
-        quantization_config: of transformers, such as BitsAndBytesConfig(load_in_4bit=True).
-        attn_implementation: of transformers, such as "flash_attention_2".
-        max_side: larger images are reduced to this many pixels on their longer side first; None keeps them as they are.
-        options: of the processor, such as max_pixels, or do_image_splitting=False where images are cut into tiles.
-    """
-    processor = load_processor(checkpoint)
-    check_processor_options(processor, options, checkpoint)
-    placed = {"device_map": device_map, "quantization_config": quantization_config}
-    module = load_module("AutoModelForImageTextToText", checkpoint, device, dtype, attn_implementation, placed)
-    return ImageText(module, processor, name=checkpoint, max_side=max_side, options=options)
-
-
-def load_module(
-    kind: str,
-    checkpoint: str,
-    device: str,
-    dtype: str | None,
-    attn_implementation: str | None,
-    placed: dict[str, Any],
-) -> Any:
-    """A checkpoint's model of one of transformers' classes, placed and in the precision `load` describes."""
-    import transformers
-
-    given = {name: value for name, value in placed.items() if value is not None}
-    precision = dtype or ("fp32" if device == "cpu" and "device_map" not in given else "auto")
-    if attn_implementation is not None:
-        given["attn_implementation"] = attn_implementation
-    module = model_from_checkpoint(
-        getattr(transformers, kind),
-        checkpoint,
-        dtype="auto" if precision == "auto" else dtype_of(precision),
-        use_safetensors=True,
-        **given,
-    )
-    if not any(placed.values()):  # a model that was distributed or quantised stays where it is
-        module.to(device_of(device))
-    return module
-
-
-def wrap_pair(module: Any, processor: Any, *, max_side: int | None = 1024, **options: Any) -> ImageText:
-    """A model that is already there, with its processor; it stays the caller's (see `load` for the options)."""
-    name = module.config.name_or_path or type(module).__name__
-    check_processor_options(processor, options, name)
-    return ImageText(module, processor, name=name, max_side=max_side, options=options, borrowed=True)
-
-
-def check_processor_options(processor: Any, options: Mapping[str, Any], name: str) -> None:
-    """Raise an error for an option that neither the loader nor the image processor has."""
-    images = processor.image_processor
-    known = [*getattr(images.valid_kwargs, "__annotations__", ()), *vars(images)]
-    for option in options:
-        if option not in known:
-            own = list(inspect.signature(load).parameters)[1:-1]
-            raise WhymaskError(f"{name}: {unknown('option', option, [*own, *known])}")

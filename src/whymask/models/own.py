@@ -97,7 +97,7 @@ def _with_processor(model: Any, processor: Any) -> Callable[..., Any]:
         module, function = "whymask.models.clip", "from_module"
     elif hasattr(processor, "tokenizer"):
         decodes = import_module("whymask.models.hf").decodes(model.config)
-        module, function = f"whymask.models.{'encoder_decoder' if decodes else 'image_text'}", "wrap_pair"
+        module, function = f"whymask.models.{'encoder_decoder' if decodes else 'multimodal'}", "wrap_pair"
     else:
         module, function = "whymask.models.hf", "with_processor"
     return cast(Callable[..., Any], getattr(import_module(module), function))

@@ -1,4 +1,8 @@
-"""Converting a module to a device and a precision without damaging its numbers."""
+"""Converting a module to a device and a precision without damaging its numbers, and how exactly a GPU computes."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -32,6 +36,23 @@ def beside(module: torch.nn.Module, dtype: torch.dtype) -> dict[str, str]:
     norms = [part for part in module.modules() if isinstance(part, _BatchNorm)]
     kinds = {tensor.dtype for part in norms for tensor in (*part.parameters(), *part.buffers())}
     return {"norms": "fp32"} if torch.float32 in kinds and dtype != torch.float32 else {}
+
+
+@contextmanager
+def all_bits() -> Iterator[None]:
+    """Products and convolutions in fp32 keep all bits inside the block, on CUDA too."""
+    cudnn: Any = torch.backends.cudnn
+    newer = hasattr(cudnn, "conv")  # torch 2.9 has other names, and they must not be mixed
+    name, off = ("fp32_precision", "ieee") if newer else ("allow_tf32", False)
+    backends = [cudnn.conv if newer else cudnn, torch.backends.cuda.matmul]
+    before = [getattr(backend, name) for backend in backends]
+    try:
+        for backend in backends:
+            setattr(backend, name, off)
+        yield
+    finally:
+        for backend, value in zip(backends, before, strict=True):
+            setattr(backend, name, value)
 
 
 def _check_range(part: torch.nn.Module, name: str, dtype: torch.dtype) -> None:

@@ -133,7 +133,7 @@ CHECKPOINT = _checkpoints("hf:NAME", "image classifier of transformers, by hub n
 
 IMAGE_TEXT = _checkpoints("NAME/OF-MODEL", "any image-text-to-text model of transformers (Qwen/Qwen3-VL-4B-Instruct, "
                           "OpenGVLab/InternVL3-2B-hf, ...) or a folder: question=",
-                          "whymask.models.image_text:load", MULTIMODAL, None)  # fmt: skip
+                          "whymask.models.multimodal:load", MULTIMODAL, None)  # fmt: skip
 """The family of multimodal checkpoints whose type no other family has."""
 
 ENCODER_DECODER = _checkpoints("NAME/OF-ENCODER-DECODER", "captioner or reader of transformers (Florence-2, BLIP, "
