@@ -153,3 +153,35 @@ def test_a_detector_is_explained_and_left_as_it_is(tmp_path):
     with torch.no_grad():
         module.class_labels_classifier.layers[0].weight[0, 0] += 1
     assert model.fingerprint != evidence.provenance["model_fingerprint"]
+
+
+@pytest.fixture
+def exact(monkeypatch):
+    """Convolutions of a GPU in fp32, not TF32."""
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+@pytest.mark.filterwarnings("default")
+@pytest.mark.usefixtures("exact")
+@pytest.mark.parametrize("name", [*DETECTORS, *ZERO_SHOT, *SEGMENTERS])
+def test_explained_on_a_gpu_with_the_scores_of_a_cpu(name):
+    """By number, name and point; those of the CPU are compared with transformers' own above."""
+    makers = {**DETECTORS, **ZERO_SHOT, **SEGMENTERS}
+    classes = {"classes": ["a dog", "a cat"]} if name in ZERO_SHOT else {}
+    reference = whymask.wrap(*made(makers[name]), **classes)
+    module, processor = made(makers[name])
+    model = whymask.wrap(module.cuda(), processor, **classes)
+    if name in SEGMENTERS:
+        targets = [None, (65, 50)]
+    else:
+        first = model.detections(PHOTO)[0]
+        left, top, right, bottom = np.clip(first.box, 0, [130, 100, 130, 100])
+        targets = [0, first.label, ((left + right) / 2, (top + bottom) / 2)]
+    for target in targets:
+        evidence = whymask.explain(PHOTO, model, target=target, regions="grid:4x4", k=6, budget=20, fill="black")
+        assert evidence.provenance["device"] == "cuda:0"
+        bound = reference.bind(PHOTO, target=evidence.target.label)
+        for mask, score in ((evidence.mask, evidence.score), (np.ones_like(evidence.mask), evidence.full_score)):
+            inputs = reference.encode(np.where(mask[..., None], bound.canvas, 0).astype(np.uint8))
+            assert reference.respond(inputs[None], [bound]).score[0] == pytest.approx(score, abs=1e-3)

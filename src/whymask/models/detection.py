@@ -150,18 +150,15 @@ class FunctionDetector(Detector):
         name: str = "function",
         max_side: int = 1333,
         batch_size: int = 4,
-        fingerprint: str | None = None,
-        settings: dict[str, str] | None = None,
     ) -> None:
         self.function, self.classes, self.name, self.batch_size = function, list(labels), name, batch_size
         self.geometry = WholeImage(max_side)
-        self._function = fingerprint
-        self.settings = settings or {}
+        self.settings = {}
 
     @property
     def fingerprint(self) -> str:
         """That of the function, and of the classes."""
-        about = self._function or function_fingerprint(self.function, self.name)
+        about = function_fingerprint(self.function, self.name)
         return composed(about, geometry=self.geometry.fingerprint, classes=self.classes)
 
     def encode(self, canvas: Canvas) -> Canvas:

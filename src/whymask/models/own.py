@@ -19,6 +19,11 @@ TASKS = {
     "recognition": "whymask.models.recognition:FunctionRecogniser",
 }
 """What functions return besides scores."""
+MODULE_TASKS = {
+    "detection": "whymask.models.torch_detector:wrap_module",
+    "segmentation": "whymask.models.torch_segmenter:wrap_module",
+}
+"""The same of torch modules; one that reads text is passed as a function."""
 
 
 def wrap(model: Any, processor: Any = None, *, task: str | None = None, **options: Any) -> Model:
@@ -44,16 +49,19 @@ def wrap(model: Any, processor: Any = None, *, task: str | None = None, **option
         model: what to explain.
         processor: of a module of transformers.
         task: what a function returns: "detection", the boxes of every image as torchvision's detectors do;
-            "segmentation", probabilities (B, h, w, classes); "recognition", those of characters (B, T, alphabet). See
-            docs/locate.md.
+            "segmentation", probabilities (B, h, w, classes); "recognition", those of characters (B, T, alphabet). A
+            torch module as torchvision has them takes "detection" or "segmentation". See docs/locate.md.
         options: as above.
     """
-    if task is not None:
-        if task not in TASKS:
-            raise unknown("task", task, TASKS)
-        module, _, kind = TASKS[task].partition(":")
-        return cast(Model, getattr(import_module(module), kind)(model, **options))
     torch = sys.modules.get("torch")  # if the caller has a module, torch is imported; a function can do without
+    if task is not None:
+        tasks = MODULE_TASKS if torch is not None and isinstance(model, torch.nn.Module) else TASKS
+        if task not in tasks:
+            raise unknown("task", task, tasks)
+        module, _, kind = tasks[task].partition(":")
+        wrapper = getattr(import_module(module), kind)
+        check_options(wrapper, options, "wrap", given=1)
+        return cast(Model, wrapper(model, **options))
     if getattr(model, "task", None) == "image-text-to-text":
         model, processor = model.model, model.processor
     if processor is not None:

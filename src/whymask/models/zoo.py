@@ -1,17 +1,20 @@
-"""torchvision and timm classifiers with the preprocessing their weights were trained for; torchvision detectors."""
+"""Classifiers of torchvision and timm with their preprocessing; detectors and segmenters of torchvision."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from whymask.errors import WhymaskError
 from whymask.images.imaging import Preprocessed
 from whymask.models.base import Model
 from whymask.models.packages import required
+from whymask.models.torch_detector import load as detector
 from whymask.models.torch_module import TorchClassifier
-from whymask.models.torchvision_detector import detector
+from whymask.models.torch_segmenter import load as segmenter
 
 SOURCES = ("state_dict", "file", "hf_hub_id", "url")
 """The settings by which timm finds the weights of a model."""
+LOCATED: dict[str, Callable[..., Model]] = {"detection": detector, "segmentation": segmenter}
+"""What loads torchvision's models whose answers have a place, by their module there."""
 
 
 def load(
@@ -19,14 +22,16 @@ def load(
 ) -> Model:
     """Load "torchvision:resnet101" or "timm:vit_base_patch16_224"; weights come from those packages' own sources.
 
-    "torchvision:fasterrcnn_resnet50_fpn" and torchvision's other detectors explain one box.
+    "torchvision:fasterrcnn_resnet50_fpn" and torchvision's other detectors explain one box,
+    "torchvision:deeplabv3_resnet50" and its other segmenters one segment.
     """
     family, _, architecture = name.partition(":")
     package = required(family, f"{name} needs {family}, which cannot be imported here: pip install {family}.")
-    if family == "torchvision" and architecture in package.models.list_models(module=package.models.detection):
-        if compile or dtype != "fp32":
-            raise WhymaskError(f"{name} runs in fp32, without compile.")
-        return detector(package, architecture, pretrained, name, device)
+    for kind in LOCATED if family == "torchvision" else ():
+        if architecture in package.models.list_models(module=getattr(package.models, kind)):
+            if compile or dtype != "fp32":
+                raise WhymaskError(f"{name} runs in fp32, without compile.")
+            return LOCATED[kind](package, architecture, pretrained, name, device)
     build = _torchvision if family == "torchvision" else _timm
     try:
         parts = build(package, architecture, pretrained)

@@ -1,0 +1,70 @@
+"""Detectors that are torch modules as torchvision has them (Faster R-CNN, RetinaNet, FCOS, SSD, ...)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from whymask.models.base import composed
+from whymask.models.detection import FunctionDetector
+from whymask.models.torch_module import device_of, evaluating, home_of, module_fingerprint
+
+LEAST = 0.01  # boxes that score less are left out; torchvision's own limits are for showing them
+
+
+class TorchDetector(FunctionDetector):
+    """A module from a list of images (3, H, W) in [0, 1] to a dictionary for each.
+
+    It resizes images and suppresses boxes itself. One that this package has loaded is frozen; a borrowed one runs where
+    it is and is left as it is.
+    """
+
+    def __init__(self, module: torch.nn.Module, labels: Sequence[str], name: str, *, borrowed: bool) -> None:
+        self.module, (self.device, _) = module, home_of(module)
+        self._weights = None if borrowed else module_fingerprint(module)
+        size = 2 if self.device.type == "cpu" else 16
+        super().__init__(self._found, labels=labels, name=name, batch_size=size)
+        self.settings = {"device": str(self.device), "dtype": "fp32"}
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the module (of a borrowed one as it is now) and of the classes."""
+        weights = self._weights or module_fingerprint(self.module, code=True)
+        return composed(weights, geometry=self.geometry.fingerprint, classes=self.classes)
+
+    def _found(self, images: NDArray[np.uint8]) -> list[Mapping[str, Any]]:
+        pixels = torch.tensor(images, device=self.device).permute(0, 3, 1, 2).float() / 255
+        with torch.no_grad(), evaluating(self.module), all_boxes(self.module):
+            found: list[Mapping[str, Any]] = self.module(list(pixels))
+        return found
+
+
+@contextmanager
+def all_boxes(module: torch.nn.Module) -> Iterator[None]:
+    """Inside the block, a module also returns boxes that it is not certain of."""
+    parts: list[Any] = [part for part in (module, getattr(module, "roi_heads", None)) if hasattr(part, "score_thresh")]
+    limits = [part.score_thresh for part in parts]
+    try:
+        for part in parts:
+            part.score_thresh = LEAST
+        yield
+    finally:
+        for part, limit in zip(parts, limits, strict=True):
+            part.score_thresh = limit
+
+
+def load(package: Any, architecture: str, pretrained: bool, name: str, device: str) -> TorchDetector:
+    """A detector by torchvision's name of it, in fp32."""
+    weights = package.models.get_model_weights(architecture).DEFAULT
+    none = {} if pretrained else {"weights_backbone": None}
+    module = package.models.get_model(architecture, weights=weights if pretrained else None, **none)
+    module.eval().requires_grad_(False).to(device_of(device))
+    return TorchDetector(module, weights.meta["categories"], name, borrowed=False)
+
+
+def wrap_module(module: torch.nn.Module, *, labels: Sequence[str]) -> TorchDetector:
+    """A detector that is already there; it is left as it is."""
+    return TorchDetector(module, labels, type(module).__name__, borrowed=True)

@@ -1,0 +1,101 @@
+"""Segmenters that are torch modules as torchvision has them (FCN, DeepLab, LR-ASPP): logits of the classes by pixel."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from whymask.arrays import Floats
+from whymask.errors import WhymaskError
+from whymask.images.imaging import Canvas, Geometry, Preprocessed
+from whymask.models.base import composed
+from whymask.models.classifier import check_scale
+from whymask.models.function import WholeImage
+from whymask.models.segmentation import Segmenter
+from whymask.models.torch_module import IMAGENET, device_of, evaluating, home_of, module_fingerprint
+
+
+class TorchSegmenter(Segmenter):
+    """A module (B, 3, H, W) -> logits (B, classes, h, w), or a dictionary of them under "out".
+
+    Pixels are (pixel - mean) / std on values 0 ... 255. A module that this package has loaded is frozen; a borrowed one
+    runs where it is and is left as it is.
+    """
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        geometry: Geometry,
+        labels: Sequence[str],
+        *,
+        mean: Sequence[float] | float,
+        std: Sequence[float] | float,
+        name: str,
+        borrowed: bool,
+    ) -> None:
+        self.module, (self.device, _) = module, home_of(module)
+        self.geometry, self.classes, self.name = geometry, list(labels), name
+        self.mean, self.std = torch.tensor(mean), torch.tensor(std)
+        self._weights = None if borrowed else module_fingerprint(module)
+        self.batch_size = 4 if self.device.type == "cpu" else 32
+        self.settings = {"device": str(self.device), "dtype": "fp32"}
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the module (of a borrowed one as it is now), its preprocessing and the classes."""
+        return composed(
+            self._weights or module_fingerprint(self.module, code=True),
+            geometry=self.geometry.fingerprint, mean=self.mean.tolist(), std=self.std.tolist(), classes=self.classes,
+        )  # fmt: skip
+
+    def encode(self, canvas: Canvas) -> torch.Tensor:
+        """Normalised pixels (3, H, W)."""
+        pixels = (torch.tensor(canvas).float() - self.mean) / self.std
+        return pixels.permute(2, 0, 1).to(self.device)
+
+    def probabilities(self, inputs: Any, column: int | None = None) -> Floats:
+        """The softmax of what the module returns."""
+        with torch.no_grad(), evaluating(self.module):
+            outputs = self.module(inputs)
+        logits = outputs["out"] if isinstance(outputs, Mapping) and "out" in outputs else outputs
+        if not isinstance(logits, torch.Tensor) or logits.ndim != 4 or logits.shape[1] != len(self.classes):
+            raise WhymaskError(
+                f"{self.name} must return logits (B, {len(self.classes)}, h, w), or a dictionary with them under 'out'."
+            )
+        chances = logits.double().softmax(dim=1)
+        chosen = chances.permute(0, 2, 3, 1) if column is None else chances[:, column]
+        found: Floats = chosen.cpu().numpy()
+        return found
+
+
+def load(package: Any, architecture: str, pretrained: bool, name: str, device: str) -> TorchSegmenter:
+    """A segmenter by torchvision's name of it, in fp32, with the preprocessing of its weights."""
+    weights = package.models.get_model_weights(architecture).DEFAULT
+    preset, resize = weights.transforms(), package.transforms.functional.resize
+    none = {} if pretrained else {"weights_backbone": None}
+    module = package.models.get_model(architecture, weights=weights if pretrained else None, **none)
+    module.eval().requires_grad_(False).to(device_of(device))
+    return TorchSegmenter(
+        module,
+        Preprocessed([lambda image: resize(image, preset.resize_size, interpolation=preset.interpolation)]),
+        weights.meta["categories"],
+        mean=[255 * value for value in preset.mean],
+        std=[255 * value for value in preset.std],
+        name=name,
+        borrowed=False,
+    )
+
+
+def wrap_module(
+    module: torch.nn.Module,
+    *,
+    labels: Sequence[str],
+    size: int | tuple[int, int] | None = None,
+    max_side: int | None = 512,
+    mean: Sequence[float] | float = IMAGENET[0],
+    std: Sequence[float] | float = IMAGENET[1],
+) -> TorchSegmenter:
+    """A segmenter that is already there; it is left as it is."""
+    check_scale(mean, std)
+    geometry = WholeImage(max_side, (size, size) if isinstance(size, int) else size)
+    return TorchSegmenter(module, geometry, labels, mean=mean, std=std, name=type(module).__name__, borrowed=True)
