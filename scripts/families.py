@@ -123,7 +123,9 @@ def own(folder: Path, model: ImageText, case: Case, rows: Any) -> Any:
 def brief(reason: str) -> str:
     """An error without the folder it names, on one line."""
     line = " ".join(reason.split()).replace("|", "/")
-    if needed := re.search(r"(?:requires the|Package) `?(\w+)`? (?:library|is required)", line):
+    if needed := re.search(
+        r"(?:requires the|Package|it needs) `?(\w+)`?(?: library| is required|, which is not)", line
+    ):
         return f"needs {needed[1].lower()}"
     if "classes: torchvision" in line or "'NoneType' object" in line:  # of a processor without its part for videos
         return "needs torchvision"

@@ -1,5 +1,6 @@
 """SigLIP and SigLIP 2 built small in process, against transformers' own processor and model."""
 
+import json
 from copy import deepcopy
 
 import numpy as np
@@ -48,6 +49,40 @@ def library(checkpoint, texts, images=(PHOTO,)):
 def score(model, target):
     bound = model.bind(PHOTO, target=target)
     return model.respond(bound.inputs[None], [bound]).score[0]
+
+
+@pytest.fixture
+def published(tmp_path):
+    """A checkpoint of SigLIP 1 with a tokenizer as the published ones have: a sentencepiece model."""
+    sentencepiece = pytest.importorskip("sentencepiece", reason="sentencepiece is not installed: whymask[hf]")
+    tiny_siglip.save(tmp_path)
+    for file in tmp_path.glob("tokenizer*"):
+        file.unlink()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter([TEMPLATE.format(name).lower() for name in CLASSES] * 20), vocab_size=25, minloglevel=2,
+        model_type="char", hard_vocab_limit=False, model_prefix=str(tmp_path / "spiece"),
+    )  # fmt: skip
+    settings = {"tokenizer_class": "SiglipTokenizer", "model_input_names": ["input_ids"], "pad_token": "</s>"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
+    return tmp_path
+
+
+def test_a_sentencepiece_tokenizer_equals_the_librarys_own(published):
+    parts = (transformers.AutoModel, transformers.AutoImageProcessor, transformers.AutoTokenizer)
+    model, images, tokenizer = (part.from_pretrained(published) for part in parts)
+    processor = transformers.SiglipProcessor(images, tokenizer)
+    (expected,) = library((str(published), model, processor), [TEMPLATE.format(name) for name in CLASSES])
+    assert np.ptp(expected) > 0.01
+    ours = whymask.load(str(published), classes=CLASSES)
+    np.testing.assert_allclose([score(ours, name) for name in CLASSES], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("package", ["sentencepiece", "protobuf"])
+def test_a_missing_tokenizer_library_is_named(published, monkeypatch, package):
+    backends = transformers.utils.import_utils.BACKENDS_MAPPING
+    monkeypatch.setitem(backends, package, (lambda: False, backends[package][1]))
+    with pytest.raises(WhymaskError, match=rf"it needs {package}, .*: pip install 'whymask\[hf\]'\.$"):
+        whymask.load(str(published), classes=CLASSES)
 
 
 def test_equals_the_library_on_the_unmasked_image(checkpoint):

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -49,6 +50,10 @@ def from_checkpoint(kind: Any, checkpoint: str, **options: Any) -> Any:
         return kind.from_pretrained(checkpoint, trust_remote_code=False, **options)
     except (OSError, ValueError, KeyError, ImportError) as error:  # before 5.19 image processors need torchvision
         reason = str(error).strip().splitlines()[0]
+        if missing := re.search(r"requires the (\w+) library", reason):
+            needed = missing[1].lower()
+            pip = "'whymask[hf]'" if needed in ("sentencepiece", "protobuf") else needed
+            reason = f"it needs {needed}, which is not installed: pip install {pip}."
         if where is not None and isinstance(error, OSError):
             reason = f"{where} cannot be reached, and it has not been downloaded before; a folder can be passed too."
         raise WhymaskError(f"cannot load {checkpoint!r} with transformers: {reason}") from None
