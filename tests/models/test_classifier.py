@@ -4,7 +4,7 @@ import torch
 
 from whymask import WhymaskError
 from whymask.explainer.case import Case
-from whymask.models.torch_module import padded
+from whymask.models.replays import padded
 
 from models.tiny import lit, quadrants
 

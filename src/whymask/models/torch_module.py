@@ -3,13 +3,11 @@
 import hashlib
 import inspect
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from copy import copy, deepcopy
 from dataclasses import replace
 from functools import cached_property, lru_cache, partial
-from math import inf
 from typing import Any, Self
 
 import numpy as np
@@ -19,11 +17,11 @@ from PIL import Image
 from whymask.errors import WhymaskError, unknown
 from whymask.images.imaging import Canvas, CentreCrop, Geometry
 from whymask.models.base import Bound, Response, composed
-from whymask.models.batching import is_out_of_memory
 from whymask.models.classifier import Classifier, check_scale
 from whymask.models.differentiable import Differentiable, Evidence
 from whymask.models.outputs import Activation, answers, check_activation, evidence, logits_in, names_of
 from whymask.models.precision import beside, converted
+from whymask.models.replays import CudaReplays, compiled, padded
 from whymask.utils.digest import digest, is_plain
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16, "fp64": torch.float64}
@@ -210,74 +208,6 @@ class TorchClassifier(Classifier):
         other.replays = CudaReplays(module, module)
         other._weights = None if self.live else module_fingerprint(module)
         return other
-
-
-def compiled(module: torch.nn.Module) -> Callable[[torch.Tensor], torch.Tensor]:
-    """A module compiled once for batches of all sizes; with images of all sizes too, it would take twice as long."""
-    run = torch.compile(module)
-
-    def forward(inputs: torch.Tensor) -> torch.Tensor:
-        torch._dynamo.maybe_mark_dynamic(inputs, 0)
-        result: torch.Tensor = run(inputs)
-        return result
-
-    return forward
-
-
-class CudaReplays:
-    """Runs a module, or what it was compiled to, on CUDA; a batch shape that comes again is recorded and replayed.
-
-    A small batch of a deep network is computed before its next kernels are launched from Python; a replay launches
-    all of them at once. The kernels are the same, so the results are too.
-    """
-
-    def __init__(self, module: torch.nn.Module, run: Callable[[torch.Tensor], torch.Tensor]) -> None:
-        self.run = run
-        # Padded batches have few shapes. cuDNN plans every convolution anew for each shape, a second or two for a whole
-        # network; other networks gain only where a batch is so small that it is replayed.
-        convolutional = sum(isinstance(part, torch.nn.Conv2d) for part in module.modules()) > 4
-        self.step = 16 if convolutional else 8
-        self.pads_up_to = inf if convolutional else 64
-        self.largest = 256 if convolutional else 64  # the kernels of a larger batch are long enough
-        self.seen: Counter[tuple[int, ...]] = Counter()
-        self.recorded: dict[tuple[int, ...], tuple[torch.cuda.CUDAGraph, torch.Tensor, torch.Tensor]] = {}
-        self.pool: Any = None
-        self.refused = False  # a module that cannot be recorded (it looks at its values) runs as it is
-
-    def __call__(self, inputs: torch.Tensor) -> torch.Tensor:
-        """The module's output for a batch."""
-        shape = tuple(inputs.shape)
-        self.seen[shape] += 1
-        if self.refused or len(inputs) > self.largest or self.seen[shape] < 3:
-            return self.run(inputs)
-        if shape not in self.recorded:
-            try:
-                self.recorded[shape] = self._record(inputs)
-            except RuntimeError as error:
-                if is_out_of_memory(error):
-                    raise  # the batch is sent again in halves
-                self.refused = True
-                return self(inputs)
-        graph, source, result = self.recorded[shape]
-        source.copy_(inputs)
-        graph.replay()
-        return result.clone()
-
-    def _record(self, inputs: torch.Tensor) -> tuple[torch.cuda.CUDAGraph, torch.Tensor, torch.Tensor]:
-        # Recordings share their memory: each result is copied out before another is replayed.
-        self.pool = self.pool or torch.cuda.graph_pool_handle()
-        source = inputs.clone()
-        graph = torch.cuda.CUDAGraph()
-        torch.cuda.synchronize()
-        with torch.cuda.graph(graph, pool=self.pool):
-            result = self.run(source)
-        return graph, source, result
-
-
-def padded(count: int, step: int = 16) -> int:
-    """The next of 16, 32, 48, ... 128, 160, 192, 224, 256, 320, ... (or of finer steps): few batch shapes."""
-    step = max(step, 1 << max(0, (count - 1).bit_length() - 3))
-    return -(-count // step) * step
 
 
 def _copied(module: torch.nn.Module, name: str) -> torch.nn.Module:
