@@ -374,6 +374,21 @@ def test_a_pipeline_and_a_classifier_with_its_processor(checkpoint):
         whymask.wrap(lambda images: images, processor)
 
 
+def test_what_cannot_be_wrapped_is_one_sentence(checkpoint):
+    folder, loaded = checkpoint("qwen3_vl")
+    assert repr(loaded) == f"<ImageText {folder} cpu fp32>"
+    processor = load_processor(folder)
+    for part in (processor.tokenizer, processor.image_processor):
+        with pytest.raises(WhymaskError, match=r"whymask.wrap\(model, AutoProcessor.from_pretrained"):
+            whymask.wrap(loaded.module, part)
+    for name, value in {"device": "cuda", "dtype": "bf16", "device_map": "auto"}.items():
+        with pytest.raises(WhymaskError, match=f"is wrapped as it is: {name} is an option of whymask.load"):
+            whymask.wrap(loaded.module, processor, **{name: value})
+    for wrong, known in {"max_pixel": "max_pixels", "max_sides": "max_side"}.items():
+        with pytest.raises(WhymaskError, match=f"unknown option {wrong!r}; did you mean {known!r}"):
+            whymask.wrap(loaded.module, processor, **{wrong: 64})
+
+
 def test_photos_are_seen_as_the_processor_resizes_them(checkpoint):
     """The canvas is the processor's own resized image, so that processing it again changes nothing."""
     _, model = checkpoint("qwen3_vl")

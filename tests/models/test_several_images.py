@@ -174,6 +174,10 @@ def test_several_images_on_the_command_line(checkpoint, tmp_path):
 def test_models_of_one_image_say_so(tmp_path):
     with pytest.raises(WhymaskError, match="not list; only multimodal models take several"):
         whymask.explain([FIRST, SECOND], whymask.wrap(lambda images: images.mean(axis=(1, 2, 3)) / 255))
+    with pytest.raises(WhymaskError, match="not tuple; several of one question are a list"):
+        whymask.explain((FIRST, SECOND))
     plain = load(str(FAMILIES["git"].save(tmp_path)))
+    with pytest.raises(WhymaskError, match="there is no image in this list"):
+        plain.bind([], question=QUESTION)
     with pytest.raises(WhymaskError, match="takes one image"):
         plain.bind([FIRST, SECOND], question=QUESTION)

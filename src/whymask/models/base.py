@@ -169,7 +169,12 @@ class GridModel(ABC):
 
     name: str
     geometry: Geometry
+    settings: dict[str, str]
     takes_points = False  # whether a point on the photo names an answer
+
+    def __repr__(self) -> str:
+        where = [self.settings[name] for name in ("device", "dtype") if name in self.settings]
+        return f"<{' '.join([type(self).__name__, self.name, *where])}>"
 
     def bind(
         self,

@@ -15,7 +15,7 @@ from whymask.errors import WhymaskError
 from whymask.models.dialogue import Context, Dialogue
 from whymask.models.hf import from_checkpoint
 from whymask.models.image_text import ImageText, Said
-from whymask.models.multimodal import check_processor_options, load_module
+from whymask.models.multimodal import OF_LOAD, check_borrowed, check_processor_options, load_module
 from whymask.models.processing import load_processor, template_of
 
 Place = Literal["encoder", "header", "decoder"]
@@ -190,7 +190,7 @@ def load(
         processor: Any = _Pair(*(from_checkpoint(part, checkpoint) for part in parts))
     else:
         processor = load_processor(checkpoint)
-    check_processor_options(processor, options, checkpoint)
+    check_processor_options(processor, options, checkpoint, OF_LOAD)
     answers = "BlipForQuestionAnswering" in (config.architectures or ())
     kind = "AutoModelForVisualQuestionAnswering" if answers else "AutoModelForImageTextToText"
     placed = {"device_map": device_map, "quantization_config": quantization_config}
@@ -202,7 +202,7 @@ def wrap_pair(module: Any, processor: Any, *, max_side: int | None = MAX_SIDE, *
     """An encoder-decoder model that is already there, with its processor; it stays the caller's."""
     check_family(module.config)
     name = module.config.name_or_path or type(module).__name__
-    check_processor_options(processor, options, name)
+    check_borrowed(processor, options, name)
     return _kind(module)(module, processor, name=name, max_side=max_side, options=options, borrowed=True)
 
 

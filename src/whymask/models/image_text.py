@@ -137,7 +137,9 @@ class ImageText(Mllm):
         """The image on the input grid; several images of one question side by side on one canvas."""
         if not isinstance(image, list):
             return super().view(image, resize, fill)
-        if not self.processing.chats or not image:
+        if not image:
+            raise WhymaskError("there is no image in this list.")
+        if not self.processing.chats:
             raise WhymaskError(f"{self.name} takes one image: pass that alone.")
         placed = [self.geometry.place(load_image(one), resize)[0] for one in image]
         canvas, panels = side_by_side(placed)
@@ -317,11 +319,7 @@ class ImageText(Mllm):
             if isinstance(first, Exception):
                 raise self._cannot(first)
             likeliest = first[0, 0].argsort(descending=True).tolist()
-            other = {
-                *self.ends(),
-                *tokenizer.all_special_ids,
-                *tokenizer.get_added_vocab().values(),
-            }  # ends, images, ...
+            other = {*self.ends(), *tokenizer.all_special_ids, *tokenizer.get_added_vocab().values()}  # ends, images
             token = (next(token for token in likeliest if token not in other),)  # generation goes on after it
             expected = self._steps(alone[0], [token], 2)
             found = _tried(lambda: self._forward(self._batch(both[:1], [bound], [token]), 2))

@@ -1,7 +1,7 @@
 """Loading any multimodal model of transformers: a checkpoint, or a model that is already there with its processor."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from whymask.errors import WhymaskError, unknown
@@ -35,7 +35,7 @@ def load(
         options: of the processor, such as max_pixels, or do_image_splitting=False where images are cut into tiles.
     """
     processor = load_processor(checkpoint)
-    check_processor_options(processor, options, checkpoint)
+    check_processor_options(processor, options, checkpoint, OF_LOAD)
     placed = {"device_map": device_map, "quantization_config": quantization_config}
     module = load_module("AutoModelForImageTextToText", checkpoint, device, dtype, attn_implementation, placed)
     return ImageText(module, processor, name=checkpoint, max_side=max_side, options=options)
@@ -71,15 +71,26 @@ def load_module(
 def wrap_pair(module: Any, processor: Any, *, max_side: int | None = 1024, **options: Any) -> ImageText:
     """A model that is already there, with its processor; it stays the caller's (see `load` for the options)."""
     name = module.config.name_or_path or type(module).__name__
-    check_processor_options(processor, options, name)
+    check_borrowed(processor, options, name)
     return ImageText(module, processor, name=name, max_side=max_side, options=options, borrowed=True)
 
 
-def check_processor_options(processor: Any, options: Mapping[str, Any], name: str) -> None:
-    """Raise an error for an option that neither the loader nor the image processor has."""
+OF_LOAD = list(inspect.signature(load).parameters)[1:-1]
+"""Options of loading, but for those of the processor."""
+
+
+def check_processor_options(processor: Any, options: Mapping[str, Any], name: str, own: Sequence[str]) -> None:
+    """Raise an error for an option that the image processor does not have; the caller has its own."""
     images = processor.image_processor
     known = [*getattr(images.valid_kwargs, "__annotations__", ()), *vars(images)]
     for option in options:
         if option not in known:
-            own = list(inspect.signature(load).parameters)[1:-1]
             raise WhymaskError(f"{name}: {unknown('option', option, [*own, *known])}")
+
+
+def check_borrowed(processor: Any, options: Mapping[str, Any], name: str) -> None:
+    """The same for a model that is already there, whose device and precision are settled."""
+    for option in options:
+        if option in OF_LOAD:
+            raise WhymaskError(f"{name} is wrapped as it is: {option} is an option of whymask.load.")
+    check_processor_options(processor, options, name, ["max_side"])

@@ -95,6 +95,8 @@ def _with_processor(model: Any, processor: Any) -> Callable[..., Any]:
     """What wraps a model of transformers that comes with its processor."""
     if not hasattr(model, "config") or not hasattr(model, "forward"):
         raise WhymaskError(f"a processor belongs to a model of transformers, not to {type(model).__name__}.")
+    if not (hasattr(processor, "image_processor") or hasattr(processor, "preprocess")):  # a tokenizer
+        raise _processor_missing(model)
     kind = type(model).__name__
     if kind.endswith("ForObjectDetection"):
         family = "hf_zero_shot_detector" if hasattr(processor, "tokenizer") else "hf_detector"
@@ -106,6 +108,8 @@ def _with_processor(model: Any, processor: Any) -> Callable[..., Any]:
     elif hasattr(processor, "tokenizer"):
         decodes = import_module("whymask.models.hf").decodes(model.config)
         module, function = f"whymask.models.{'encoder_decoder' if decodes else 'multimodal'}", "wrap_pair"
+    elif callable(getattr(model, "can_generate", None)) and model.can_generate():  # an image processor will not do
+        raise _processor_missing(model)
     else:
         module, function = "whymask.models.hf", "with_processor"
     return cast(Callable[..., Any], getattr(import_module(module), function))
