@@ -17,10 +17,12 @@ torchvision = optional("torchvision")
 needs_torchvision = pytest.mark.skipif(torchvision is None, reason="torchvision is not installed")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SMALL = {"min_size": 240, "max_size": 320}  # what images are resized to
-FEW = {**SMALL, "rpn_post_nms_top_n_test": 50, "box_detections_per_img": 20}
+PROPOSALS = {**SMALL, "rpn_pre_nms_top_n_test": 50, "rpn_post_nms_top_n_test": 50, "box_detections_per_img": 20}
+FEW = {"topk_candidates": 50, "detections_per_img": 50}  # before and after suppression
 DETECTORS = {
-    "fasterrcnn_mobilenet_v3_large_320_fpn": FEW, "maskrcnn_resnet50_fpn": FEW, "retinanet_resnet50_fpn": SMALL,
-    "fcos_resnet50_fpn": SMALL, "ssdlite320_mobilenet_v3_large": {},
+    "fasterrcnn_mobilenet_v3_large_320_fpn": PROPOSALS, "maskrcnn_resnet50_fpn": PROPOSALS,
+    "retinanet_resnet50_fpn": {**SMALL, **FEW}, "fcos_resnet50_fpn": {**SMALL, **FEW},
+    "ssdlite320_mobilenet_v3_large": FEW,
 }  # fmt: skip
 SEGMENTERS = ["lraspp_mobilenet_v3_large", "deeplabv3_mobilenet_v3_large"]
 LOGITS = re.compile(r".*(cls_score|cls_logits|head\.module_list\.\d\.1|classifier\.4|(low|high)_classifier)")
