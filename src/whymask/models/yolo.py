@@ -17,8 +17,8 @@ from whymask.models.base import composed
 from whymask.models.detection import Boxes, Detector
 from whymask.models.function import WholeImage
 from whymask.models.onnx import run, runtime_version, session_of
+from whymask.models.torch_module import DTYPE_NAMES
 
-KEPT = 300  # boxes that are left after suppression, at most
 GREY = 114  # of the bars beside an image that is not a square
 
 
@@ -34,6 +34,7 @@ class Yolo(Detector):
         self.session = session_of(content, str(file), device)
         given = self.session.get_inputs()[0]
         self.input, (_, _, *sides) = given.name, given.shape
+        self.dtype = torch.float16 if given.type == "tensor(float16)" else torch.float32
         fixed = [side for side in sides if isinstance(side, int)]
         if len(sides) != 2 or len({*fixed}) > 1 or (fixed and size not in (None, fixed[0])):
             raise WhymaskError(f"{file} takes inputs {given.shape}, not squares (B, 3, size, size) of the size given.")
@@ -44,9 +45,9 @@ class Yolo(Detector):
         self.name, self.geometry = file.name, WholeImage(self.size, enlarge=True)
         self.one_by_one = given.shape[0] == 1
         self.batch_size = 4
-        self.settings = {"device": device, "dtype": "fp32", "runtime": runtime_version()}
-        (found,) = self._outputs(torch.zeros(1, 3, self.size, self.size))
-        self.kind = self._kind(found.shape)
+        self.settings = {"device": device, "dtype": DTYPE_NAMES[self.dtype], "runtime": runtime_version()}
+        (found,) = self._outputs(torch.zeros(1, 3, self.size, self.size, dtype=self.dtype))
+        self.kind = self._kind(found)
         self.fingerprint = composed(
             hashlib.sha256(content).hexdigest()[:16], geometry=self.geometry.fingerprint, classes=self.classes
         )
@@ -55,7 +56,7 @@ class Yolo(Detector):
         """Pixels in [0, 1], (3, size, size), grey where there is no image."""
         square = np.full((self.size, self.size, 3), GREY, np.uint8)
         square[: canvas.shape[0], : canvas.shape[1]] = canvas
-        return torch.from_numpy(square).permute(2, 0, 1).float() / 255
+        return (torch.from_numpy(square).permute(2, 0, 1).float() / 255).to(self.dtype)
 
     def detect(self, inputs: Any, classes: Sequence[Sequence[str]], shape: tuple[int, int]) -> list[Boxes]:
         """All boxes before suppression, unless the file itself suppresses some."""
@@ -77,14 +78,15 @@ class Yolo(Detector):
             return run(self.session, self.name, self.input, inputs)
         return np.concatenate([run(self.session, self.name, self.input, one[None]) for one in inputs])
 
-    def _kind(self, shape: tuple[int, ...]) -> str:
+    def _kind(self, found: NDArray[Any]) -> str:
         """How the outputs (rows, columns) of an image are read; without names, classes are numbered."""
+        shape = found.shape
         if len(shape) == 2:
             rows, columns = shape
             if not self.classes and columns != 6:
                 self.classes = [str(i) for i in range(max(0, rows - 4 if rows < columns else columns - 5))]
             count = len(self.classes)
-            if count and columns == 6 and (count != 1 or rows <= KEPT):
+            if columns == 6 and (count > 1 or (count == 1 and not found[:, 5].any())):  # its number, no probability
                 return "suppressed"
             if rows == 4 + count:
                 return "columns"
