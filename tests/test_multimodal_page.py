@@ -16,7 +16,6 @@ import transformers
 import whymask
 from whymask.explainer.case import Case
 from whymask.models import FAMILIES
-from whymask.models.multimodal import load
 
 from models.families import FAMILIES as TINY
 from models.families import load_processor
@@ -43,7 +42,7 @@ def test_the_fast_path_of_the_page_agrees_with_the_generic_one(tmp_path, monkeyp
     monkeypatch.setattr(FAMILIES, "_things", dict(FAMILIES._things))
     space = {}
     exec(FAST, space)
-    fast, generic = whymask.load(folder), load(folder)
+    fast, generic = whymask.load(folder), whymask.load(folder, fast=False)
     assert type(fast) is space["VipLlava"]
     rows = np.random.default_rng(0).random((6, 16)) < 0.5
     scores = []

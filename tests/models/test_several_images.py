@@ -97,6 +97,9 @@ def test_explained_saved_and_replayed(checkpoint, tmp_path):
     assert len(found.regions) == 2
     assert found.verdict.code
     ordering = whymask.explain(images, model, question=QUESTION, method="greedy", regions="grid:2x2", fill="mean")
+    first = [len(part) for part in ordering.by_image(ordering.order[: ordering.prefix])]
+    assert sum(first) == ordering.prefix
+    assert f"Of the first {ordering.prefix}, image 1 has " in str(ordering)
     curves = whymask.replay(whymask.Ordering.load(ordering.save(tmp_path / "saved.npz")), model)
     assert curves.insertion[-1] == pytest.approx(ordering.image.full_score, abs=1e-5)
     assert curves.deletion[-1] == pytest.approx(ordering.image.blank_score, abs=1e-5)
@@ -171,13 +174,28 @@ def test_several_images_on_the_command_line(checkpoint, tmp_path):
     assert "pass at least two" in alone.stderr
 
 
+def test_fast_paths_take_one_image_and_can_be_left(tmp_path):
+    folder = str(FAMILIES["qwen2_5_vl"].save(tmp_path))
+    fast, generic = whymask.load(folder), whymask.load(folder, fast=False)
+    assert type(fast).__name__ == "Qwen25VL"
+    assert fast.fingerprint != generic.fingerprint
+    with pytest.raises(WhymaskError, match="load it with fast=False for several"):
+        fast.bind([FIRST, SECOND], question=QUESTION)
+    bound = generic.bind([FIRST, SECOND], target="Yes", question=QUESTION)
+    score = generic.respond(bound.inputs[None], [bound]).score[0]
+    expected = stock(folder, cut(bound.canvas, bound.panels))[list(bound.answer.wanted[0])].sum()
+    assert score == pytest.approx(float(expected), abs=1e-5)
+    with pytest.raises(WhymaskError, match="there is no image in this list"):
+        generic.bind([], question=QUESTION)
+    with pytest.raises(WhymaskError, match="unknown option 'fast'"):
+        whymask.load(str(FAMILIES["qwen3_vl"].save(tmp_path / "other")), fast=False)
+
+
 def test_models_of_one_image_say_so(tmp_path):
-    with pytest.raises(WhymaskError, match="not list; only multimodal models take several"):
+    with pytest.raises(WhymaskError, match="takes one image: pass that alone"):
         whymask.explain([FIRST, SECOND], whymask.wrap(lambda images: images.mean(axis=(1, 2, 3)) / 255))
     with pytest.raises(WhymaskError, match="not tuple; several of one question are a list"):
         whymask.explain((FIRST, SECOND))
     plain = load(str(FAMILIES["git"].save(tmp_path)))
-    with pytest.raises(WhymaskError, match="there is no image in this list"):
-        plain.bind([], question=QUESTION)
     with pytest.raises(WhymaskError, match="takes one image"):
         plain.bind([FIRST, SECOND], question=QUESTION)

@@ -56,8 +56,8 @@ def load_image(source: ImageSource, *, formats: tuple[str, ...] = FORMATS, max_p
                 return Image.fromarray(drawn.pixels)
             source = read_file(source)
         if not isinstance(source, bytes):
-            several = {list: "; only multimodal models take several", tuple: "; several of one question are a list"}
-            kind, hint = type(source).__name__, several.get(type(source), "")
+            hint = "; several of one question are a list" if isinstance(source, tuple) else ""
+            kind = type(source).__name__
             raise WhymaskError(f"an image is a path, bytes, a PIL image or an array, not {kind}{hint}.")
         if not source:
             raise ImageError(f"{name} is empty.")

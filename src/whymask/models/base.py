@@ -192,6 +192,8 @@ class GridModel(ABC):
 
     def view(self, image: ImageSource, resize: Resize = "own", fill: Fill = "black") -> View:
         """The image on the input grid."""
+        if isinstance(image, list):
+            raise WhymaskError(f"{self.name} takes one image: pass that alone.")
         picture = load_image(image)
         canvas, box = self.geometry.place(picture, resize)
         return View(picture, canvas, fill_canvas(fill, canvas), box)

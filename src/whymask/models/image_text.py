@@ -135,12 +135,10 @@ class ImageText(Mllm):
 
     def view(self, image: ImageSource, resize: Resize = "own", fill: Fill = "black") -> View:
         """The image on the input grid; several images of one question side by side on one canvas."""
-        if not isinstance(image, list):
+        if not isinstance(image, list) or not self.processing.chats:
             return super().view(image, resize, fill)
         if not image:
             raise WhymaskError("there is no image in this list.")
-        if not self.processing.chats:
-            raise WhymaskError(f"{self.name} takes one image: pass that alone.")
         placed = [self.geometry.place(load_image(one), resize)[0] for one in image]
         canvas, panels = side_by_side(placed)
         if isinstance(fill, np.ndarray) and fill.shape == canvas.shape:

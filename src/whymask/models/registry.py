@@ -199,9 +199,12 @@ def load(name: str, /, **options: Any) -> Model:
     Common options are device ("cpu", "cuda", "mps") and dtype ("fp32", "fp16", "bf16", "fp64"). Classifiers that run
     on torch take compile=True, for benchmarks of hundreds of thousands of images on a GPU; Qwen2.5-VL and LLaVA-1.5
     compile by themselves, unless it is False. CLIP and SigLIP take classes and templates, ONNX files size, mean, std,
-    layout and activation, chat servers base_url, multimodal models their limits (max_side, max_pixels, pad).
+    layout and activation, chat servers base_url, multimodal models their limits (max_side, max_pixels, pad). With
+    fast=False families with a fast path (Qwen2.5-VL, LLaVA-1.5) run as any other, and take several images of a question.
     """
     family, argument = find(name)
+    if family.model_type and "question" in family.can and not options.pop("fast", True):
+        family = IMAGE_TEXT
     loader = family.loader
     if isinstance(loader, str):
         module, _, function = loader.partition(":")

@@ -17,7 +17,8 @@ import torch
 from numpy.typing import NDArray
 
 from whymask.errors import WhymaskError
-from whymask.images.imaging import Canvas
+from whymask.images.imaging import Canvas, ImageSource, Resize
+from whymask.images.masking import Fill
 from whymask.models.base import Bound, Response, View, composed
 from whymask.models.batching import is_out_of_memory
 from whymask.models.dialogue import FIRST, Dialogue
@@ -88,6 +89,12 @@ class TowerMllm(Mllm):
     def positions(self, before: int, shape: tuple[int, int], length: int) -> torch.Tensor | None:
         """Position ids of a sequence whose image follows `before` tokens; None where they just count up."""
         return None
+
+    def view(self, image: ImageSource, resize: Resize = "own", fill: Fill = "black") -> View:
+        """The image on the input grid."""
+        if isinstance(image, list):
+            raise WhymaskError(f"{self.name} takes one image on its fast path: load it with fast=False for several.")
+        return super().view(image, resize, fill)
 
     def pose(self, view: View, question: str) -> TowerBound:
         """The image in the tower's layout, the question's tokens before and after it."""

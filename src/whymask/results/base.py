@@ -227,8 +227,8 @@ class Explanation(ABC):
         early = "ended the search early" if self.ledger.mec else "was too small for the search to begin"
         return [] if self.complete else [f"The budget {early}."]
 
-    def _places(self, regions: Sequence[int]) -> list[str]:
-        """A sentence about which image has which of these regions, where there are several images."""
+    def _places(self, regions: Sequence[int], *, first: bool = False) -> list[str]:
+        """Where there are several images: a sentence about which of them has which of these regions."""
         if not self.panels:
             return []
         texts = []
@@ -236,7 +236,9 @@ class Explanation(ABC):
             names = ", ".join(map(str, self.names(inside)))
             held = f"region{'s' if len(inside) > 1 else ''} {names}" if inside else "none of them"
             texts.append(f"image {number} has {held}")
-        return ["; ".join(texts).capitalize() + "."]
+        of = f"Of the first {len(regions)}, " if first else ""
+        sentence = of + "; ".join(texts)
+        return [sentence[0].upper() + sentence[1:] + "."]
 
     def __repr__(self) -> str:
         label, model = shortened(self.image.target.label), self.provenance.get("model")

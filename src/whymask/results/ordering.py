@@ -60,7 +60,8 @@ class Ordering(Explanation):
     def remarks(self) -> list[str]:
         """Sentences about the result, besides its numbers."""
         constant = f"The method's map is constant: it does not rank the {self.n} regions."
-        return [*([constant] if self.flat else []), *super().remarks]
+        places = self._places(self.order[: self.prefix], first=True)
+        return [*places, *([constant] if self.flat else []), *super().remarks]
 
     def figure(self) -> Figure:
         """Every region's rank, the image with only the prefix, without it, and both curves where there is a replay."""
