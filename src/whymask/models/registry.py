@@ -200,7 +200,7 @@ def load(name: str, /, **options: Any) -> Model:
     on torch take compile=True, for benchmarks of hundreds of thousands of images on a GPU; Qwen2.5-VL and LLaVA-1.5
     compile by themselves, unless it is False. CLIP and SigLIP take classes and templates, ONNX files size, mean, std,
     layout and activation, chat servers base_url, multimodal models their limits (max_side, max_pixels, pad). With
-    fast=False families with a fast path (Qwen2.5-VL, LLaVA-1.5) run as any other, and take several images of a question.
+    fast=False Qwen2.5-VL and LLaVA-1.5 leave their fast paths, and take several images of one question.
     """
     family, argument = find(name)
     if family.model_type and "question" in family.can and not options.pop("fast", True):
