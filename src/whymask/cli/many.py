@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from dataclasses import asdict, dataclass
 from glob import glob, has_magic
 from multiprocessing import get_context
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import typer
@@ -187,9 +189,14 @@ def _in_processes(task: Task, todo: dict[str, str], jobs: int) -> Iterator[Outco
     items = list(todo.items())
     size = max(1, min(CHUNK, -(-len(items) // jobs)))
     chunks = [dict(items[start : start + size]) for start in range(0, len(items), size)]
-    with _fewer_threads(jobs), get_context("spawn").Pool(min(jobs, len(chunks) or 1), _start, (task,)) as pool:
-        for outcomes in pool.imap_unordered(_chunk, chunks):
-            yield from outcomes
+    with _fewer_threads(jobs):
+        with _interrupts_ignored():  # by what is started here: this process ends the others
+            pool = get_context("spawn").Pool(min(jobs, len(chunks) or 1), _start, (task,))
+        with pool:
+            for outcomes in pool.imap_unordered(_chunk, chunks):
+                yield from outcomes
+            pool.close()
+            pool.join()  # without an interrupt they end by themselves
 
 
 @contextmanager
@@ -204,15 +211,28 @@ def _fewer_threads(jobs: int) -> Iterator[None]:
             del os.environ["OMP_NUM_THREADS"]
 
 
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 _worker: list[tuple[Task, Explainer]] = []
 """The task of this process, if it is one of several."""
 
 
 def _start(task: Task) -> None:
-    import signal
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one ends it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # where that is not inherited
+    signal.signal(signal.SIGTERM, _end)
     _worker.append((task, task.explainer()))
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    """End this process without a word, but not before what it has begun to write is removed."""
+    sys.exit(128 + number)
 
 
 def _chunk(todo: dict[str, str]) -> list[Outcome]:
