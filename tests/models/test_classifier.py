@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import torch
 
+import whymask
 from whymask import WhymaskError
 from whymask.explainer.case import Case
 from whymask.models.replays import padded
@@ -96,3 +97,26 @@ def test_few_batch_shapes():
     sizes = {padded(count) for count in range(1, 1025)}
     assert sizes == {*range(16, 129, 16), *range(160, 257, 32), *range(320, 513, 64), *range(640, 1025, 128)}
     assert all(count <= padded(count) < max(count + 16, 1.25 * count) for count in range(1, 1025))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        quadrants(),
+        whymask.wrap(lambda images: images.mean(axis=(1, 2)) / 255 / 3, labels=["red", "green", "blue"], size=16),
+    ],
+    ids=["torch", "function"],
+)
+def test_one_forward_scores_every_class(model):
+    case = Case.of(lit(2), model, target=1, regions="grid:2x2")
+    rows = np.random.default_rng(0).random((5, 4)) < 0.5
+    outputs, called = model.outputs, []
+    model.outputs = lambda inputs: called.append(len(inputs)) or outputs(inputs)
+    bounds = [model.answering(case.bound, label, None) for label in model.labels]
+    together = model.respond_each(case.inputs(rows), bounds)
+    assert called == [5]
+    for column, bound in enumerate(bounds):
+        assert bound.target.label == model.labels[column]
+        alone = model.respond(case.inputs(rows), [bound] * 5)
+        np.testing.assert_array_equal(together.score[:, column], alone.score)
+        np.testing.assert_array_equal(together.top, alone.top)

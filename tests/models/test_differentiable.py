@@ -94,8 +94,7 @@ class Siglip(TorchClassifier):
 class OverridesScore(TorchClassifier):
     """The same family, with the sigmoid where only forward methods find it."""
 
-    def score(self, inputs, targets):
-        outputs = self.logits(inputs).float()
+    def read(self, outputs, targets):
         chances = outputs.sigmoid().double().numpy()
         return Response(chances[np.arange(len(chances)), list(targets)], chances.argmax(axis=1))
 

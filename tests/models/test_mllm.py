@@ -124,6 +124,30 @@ def test_different_questions_and_answers_share_a_batch(checkpoint):
         assert together.top[i] == alone.top[0]
 
 
+def test_one_forward_scores_every_word_of_a_text(checkpoint, rows):
+    """Each as it is scored alone, with any word that is a token and another text, which takes a forward more."""
+    _, _, model = checkpoint
+    case = Case.of(PHOTO, model, target="Yes", question=QUESTION, regions="grid:4x4")
+    targets = ["Yes", "a [[dog]] on the sofa", "a dog on the [[sofa]]", "a dog on the sofa", "a [[dog.]]", "the cat"]
+    bounds = [model.answering(case.bound, target, QUESTION) for target in targets]
+    sent = []
+    own = type(model).logits
+
+    def logits(self, inputs, asked):
+        sent.append(len(inputs))
+        return own(self, inputs, asked)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(model), "logits", logits)
+        together = model.respond_each(case.inputs(rows), bounds)
+    assert sent == [len(rows)] * 2  # "dog." is read where the text says "on"; "the cat" begins otherwise
+    assert together.score.shape == (len(rows), len(targets))
+    for column, bound in enumerate(bounds):
+        alone = model.respond(case.inputs(rows), [bound] * len(rows))
+        np.testing.assert_allclose(together.score[:, column], alone.score, rtol=1e-5)
+        np.testing.assert_array_equal(together.top, alone.top)
+
+
 def test_the_own_answer_is_what_transformers_generates(checkpoint):
     _, parts, model = checkpoint
     bound = model.bind(PHOTO, question=QUESTION)

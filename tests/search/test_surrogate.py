@@ -123,3 +123,19 @@ def test_neighbours_are_expected_to_matter_alike():
     assert mean[5] > mean[6] > mean[3] - 1e-3
     assert mean[6] > 0.05
     assert abs(fitted(rows, np.array([0.8, 0.1]), around).mean[6]) < 1e-9
+
+
+def test_predictions_are_those_of_the_posterior():
+    """How much log F changes from the set in question, and by how much that may be wrong, in units of log F."""
+    rows, rng = some_sets(), np.random.default_rng(3)
+    scores = rng.random(len(rows))
+    around, others = rows[0], some_sets(7, seed=9)
+    mean, covariance = posterior(rows, scores, around, GRID)
+    counts = 0.05 + 0.95 * np.exp(-(rows != around).sum(axis=1) / 2 / 3)
+    values = np.log(scores + 0.001)
+    scale = np.sqrt(np.average((values - np.average(values, weights=counts)) ** 2, weights=counts))
+    changes = others.astype(float) - around
+    change, deviation = fitted(rows, scores, around, centroids=GRID).predict(others)
+    np.testing.assert_allclose(change, scale * changes @ mean, rtol=1e-6, atol=1e-9)
+    variance = np.einsum("ij,jk,ik->i", changes, covariance, changes) + 0.2
+    np.testing.assert_allclose(deviation, scale * np.sqrt(variance), rtol=1e-6)

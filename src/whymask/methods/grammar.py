@@ -14,7 +14,8 @@ from typing import Any, Literal
 from whymask.errors import WhymaskError, unknown
 from whymask.methods.stages import STAGES
 from whymask.search.order import order_inside, rank_by_logits
-from whymask.search.stage import KINDS, AnyStage, Found, KindName, Needs
+from whymask.search.protocol import Needs
+from whymask.search.stage import KINDS, AnyStage, Found, KindName
 from whymask.search.trace import trace
 
 PLUS = re.compile(r"\+(?=[^+])")  # that of "igos++" belongs to its name

@@ -14,7 +14,7 @@ from whymask.search.driver import Progress, Respond, Search, SearchResult, drive
 from whymask.search.limits import check
 from whymask.search.nested import coarse, lifted
 from whymask.search.objective import OBJECTIVES, Objective, Oracle
-from whymask.search.protocol import Ask, Problem, Ranking, Selection, completed
+from whymask.search.protocol import Ask, Found, Needs, Problem, Ranking, Selection, completed
 from whymask.search.stage import AnyStage
 
 METHOD = "smallest"  # the default: the question is which few regions are enough
@@ -85,9 +85,14 @@ class Recipe:
             found = ((yield from stage(problem, *found, **params)),)
         return found[0]
 
-    def settle(self, found: Selection | Ranking) -> Selection | Ranking:
+    @property
+    def needs(self) -> Needs:
+        """What the method works on."""
+        return self.method.needs
+
+    def settle(self, found: Found) -> Found:
         """What this method promises to return, also from a search that was stopped while it had only a mask."""
-        if self.method.returns == "mask" or isinstance(found, Ranking):
+        if self.method.returns == "mask" or not isinstance(found, Selection):
             return found
         return completed(found)
 

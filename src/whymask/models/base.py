@@ -103,7 +103,7 @@ class Bound(View, ABC):
 class Response:
     """Scores of a batch of masked inputs."""
 
-    score: Floats  # (B,) f_y in [0, 1]
+    score: Floats  # (B,) f_y in [0, 1], or (B, T) for each of several targets
     top: NDArray[np.int64] | None  # (B,) the answer the model would give, where that is known
 
 
@@ -147,6 +147,17 @@ class Answers(Protocol):
 
 
 @runtime_checkable
+class RespondsEach(Protocol):
+    """A model whose single forward scores several answers."""
+
+    def answering(self, bound: Bound, target: int | str, question: str | None) -> Bound:
+        """The same image with another answer; this takes no forward."""
+
+    def respond_each(self, inputs: Any, bounds: Sequence[Bound]) -> Response:
+        """Score masked inputs (B, ...) of one image by the targets of all bounds; `Response.score` is (B, T)."""
+
+
+@runtime_checkable
 class Generates(Protocol):
     """A language model that answers in words."""
 
@@ -157,6 +168,12 @@ class Generates(Protocol):
 def composed(weights: str, **besides: Any) -> str:
     """A model's fingerprint: that of its weights, and a digest of what else moves a score (plain values)."""
     return f"{weights} {digest(besides)}"
+
+
+def meaning(bound: Bound) -> Hashable:
+    """Equal for bounds that score the same: "yes" and "Yes" are one word of a language model."""
+    answer = getattr(bound, "answer", None)
+    return bound.target if answer is None else (answer.wanted, answer.forced, answer.mean)
 
 
 def named(model: Model, top: int | None) -> str | None:

@@ -4,6 +4,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,26 +30,49 @@ def check_scale(mean: Sequence[float] | float, std: Sequence[float] | float) -> 
 
 
 class Classifier(PixelModel):
-    """Names answers; a family adds `encode` and `score`."""
+    """Names answers; a family adds `encode`, `outputs` and `read`."""
 
     labels: list[str]
     aliases: Mapping[str, int] = {}
 
     @abstractmethod
+    def outputs(self, inputs: Any) -> Any:
+        """What the model returns for inputs (B, ...): the scores of all answers follow from it."""
+
+    @abstractmethod
+    def read(self, outputs: Any, targets: Sequence[int]) -> Response:
+        """Probability of targets[i] in row i of the outputs, and the most probable answer."""
+
     def score(self, inputs: Any, targets: Sequence[int]) -> Response:
         """Probability of targets[i] for inputs[i], and the most probable answer."""
+        return self.read(self.outputs(inputs), targets)
 
     def settle(self, view: View, target: int | str | None, question: str | None) -> Bound:
         """Without a target, explain the answer the model prefers."""
         if question is not None:
             raise WhymaskError(f"{self.name} is a classifier: it takes a target, not a question.")
         inputs = self.encode(view.canvas)
-        index, probes = (self.predict(inputs), 1) if target is None else (self.resolve(target), 0)
-        return PixelBound(**self.parts(view, inputs), target=Target(index, self.labels[index]), probes=probes)
+        wanted, probes = (self.predict(inputs), 1) if target is None else (target, 0)
+        return PixelBound(**self.parts(view, inputs), target=self.meant(wanted), probes=probes)
 
     def respond(self, inputs: Any, bounds: Sequence[Bound]) -> Response:
         """Scores of the bounds' targets."""
         return self.score(inputs, [self.wanted(bound) for bound in bounds])
+
+    def answering(self, bound: Bound, target: int | str, question: str | None) -> Bound:
+        """The same image with another answer."""
+        return replace(bound, target=self.meant(target), probes=0)
+
+    def respond_each(self, inputs: Any, bounds: Sequence[Bound]) -> Response:
+        """Scores (B, T) of the targets of all bounds, by one forward."""
+        outputs = self.outputs(inputs)
+        read = [self.read(outputs, [self.wanted(bound)] * len(inputs)) for bound in bounds]
+        return Response(np.stack([response.score for response in read], axis=1), read[0].top)
+
+    def meant(self, target: int | str) -> Target:
+        """The answer a user means."""
+        index = self.resolve(target)
+        return Target(index, self.labels[index])
 
     def wanted(self, bound: Bound) -> int:
         """The number of the answer that is explained, as `score` knows it."""

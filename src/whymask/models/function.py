@@ -82,10 +82,13 @@ class FunctionModel(Classifier):
             self.labels = [str(i) for i in range(values.shape[1])] if values.ndim == 2 else [SCORE]
         return canvas
 
-    def score(self, inputs: Any, targets: Sequence[int]) -> Response:
-        """What the function returns for the targets."""
-        values = self._values(inputs).reshape(len(inputs), -1)
-        return Response(values[np.arange(len(values)), list(targets)], values.argmax(axis=1))
+    def outputs(self, inputs: Any) -> Floats:
+        """What the function returns, (B, classes)."""
+        return self._values(inputs).reshape(len(inputs), -1)
+
+    def read(self, outputs: Any, targets: Sequence[int]) -> Response:
+        """What the function returned for the targets."""
+        return Response(outputs[np.arange(len(outputs)), list(targets)], outputs.argmax(axis=1))
 
     def _values(self, images: NDArray[np.uint8]) -> Floats:
         """What the function returns: scores (B,) or probabilities (B, classes)."""

@@ -86,8 +86,16 @@ class Mllm(GridModel):
             top = self.respond(bound.inputs[None], [bound]).top
             assert top is not None
             target, probes = int(top[0]), 1
-        answer = self.dialogue.answer(target, question) if isinstance(target, str) else self.dialogue.token(target)
-        return bound.answered(answer, probes)
+        return bound.answered(self.meant(target, question), probes)
+
+    def answering(self, bound: Bound, target: int | str, question: str | None) -> MllmBound:
+        """The same image and question with another answer."""
+        answer = self.meant(target, self.asked(question))
+        return cast(MllmBound, replace(bound, probes=0)).answered(answer, 0)
+
+    def meant(self, target: int | str, question: str) -> Answer:
+        """The answer to a question that a user means."""
+        return self.dialogue.answer(target, question) if isinstance(target, str) else self.dialogue.token(target)
 
     def respond(self, inputs: Any, bounds: Sequence[Bound]) -> Response:
         """Probabilities of the bounds' answers (fp32 softmax), and the likeliest first tokens."""
@@ -95,18 +103,46 @@ class Mllm(GridModel):
         # One entry a position of an answer; positions of one row follow each other, the first one first.
         entries = [(row, place, ids) for row, b in enumerate(asked) for place, ids in enumerate(b.answer.wanted)]
         rows, places = (np.array([entry[i] for entry in entries]) for i in (0, 1))
-        wanted = self.ids([ids for *_, ids in entries])
+        chances, top = self._chances(inputs, asked, self.ids([ids for *_, ids in entries])[:, None])
+        return Response(_over_positions(chances[:, 0], rows, [bound.answer for bound in asked]), top[places == 0])
+
+    def respond_each(self, inputs: Any, bounds: Sequence[Bound]) -> Response:
+        """Probabilities (B, T) of the answers of all bounds, by one forward for those that share a text.
+
+        That is every word of a text, and any word that is a single token.
+        """
+        answers = [cast(MllmBound, bound).answer for bound in bounds]
+        scores = np.empty((len(inputs), len(answers)))
+        for text, members in sharing(answers):
+            asked = [cast(MllmBound, bounds[members[0]]).answered(text, 0)] * len(inputs)
+            some = [answers[member] for member in members]
+            places = len(text.wanted)
+            wanted = self.ids(_by_place(some, places)).view(places, len(some), -1)
+            chances, top = self._chances(inputs, asked, wanted.repeat(len(inputs), 1, 1))
+            by_row = chances.reshape(len(inputs), places, len(some))
+            for column, answer in enumerate(some):
+                own = by_row[:, : len(answer.wanted), column]
+                rows = np.repeat(np.arange(len(inputs)), len(answer.wanted))
+                scores[:, members[column]] = _over_positions(own.ravel(), rows, [answer] * len(inputs))
+        return Response(scores, top.reshape(len(inputs), -1)[:, 0])
+
+    def _chances(
+        self, inputs: Any, bounds: Sequence[MllmBound], wanted: torch.Tensor
+    ) -> tuple[Floats, NDArray[np.int64]]:
+        """Probabilities (E, T) of wanted tokens (E, T, m) at the positions of the bounds' answers, row by row.
+
+        Also the likeliest token at each, (E,).
+        """
         chances, tops, done = [], [], 0
         with torch.no_grad():
-            for piece in self.logits(inputs, asked):
+            for piece in self.logits(inputs, bounds):
                 logits = piece.float()
-                own, total = evidence(logits, wanted[done : done + len(logits)].to(logits.device))
-                chances.append((own - total).exp().sum(dim=1))
+                some = wanted[done : done + len(logits)].to(logits.device)
+                own, total = evidence(logits, some.flatten(1))
+                chances.append((own - total).exp().view(some.shape).sum(dim=2))
                 tops.append(logits.argmax(dim=1))
                 done += len(logits)
-            scores = torch.cat(chances).double().cpu().numpy()
-            top = torch.cat(tops).cpu().numpy()
-        return Response(_over_positions(scores, rows, asked), top[places == 0])
+            return torch.cat(chances).double().cpu().numpy(), torch.cat(tops).cpu().numpy()
 
     def read(self, logits: torch.Tensor, answer: Answer) -> Evidence:
         """How the logits (B, positions, tokens) of one answer support it, for methods that use gradients.
@@ -148,9 +184,32 @@ def evidence(logits: torch.Tensor, wanted: torch.Tensor) -> tuple[torch.Tensor, 
     return own, logits.logsumexp(dim=1, keepdim=True)
 
 
-def _over_positions(chances: Floats, rows: NDArray[np.int64], bounds: Sequence[MllmBound]) -> Floats:
+def sharing(answers: Sequence[Answer]) -> list[tuple[Answer, list[int]]]:
+    """Texts that a forward may follow, each with the numbers of the answers that can be read from it.
+
+    An answer is read along the way of a longer one that begins with the tokens it is fed.
+    """
+    longest = sorted(range(len(answers)), key=lambda number: -len(answers[number].forced))
+    texts: list[tuple[tuple[int, ...], list[int]]] = []
+    for number in longest:
+        forced = answers[number].forced
+        for said, members in texts:
+            if said[: len(forced)] == forced:
+                members.append(number)
+                break
+        else:
+            texts.append((forced, [number]))
+    return [(Answer("", ((),) * (len(said) + 1), said), members) for said, members in texts]
+
+
+def _by_place(answers: Sequence[Answer], count: int) -> list[tuple[int, ...]]:
+    """The tokens that each answer wants at the first position of a text, then at the next."""
+    longer = [answer.wanted + ((),) * (count - len(answer.wanted)) for answer in answers]
+    return [ids for place in zip(*longer, strict=True) for ids in place]
+
+
+def _over_positions(chances: Floats, rows: NDArray[np.int64], answers: Sequence[Answer]) -> Floats:
     """The score (B,) of every answer, from the probabilities at its positions (row by row)."""
-    answers = [bound.answer for bound in bounds]
     means = np.bincount(rows, chances) / np.maximum(1, [answer.scored for answer in answers])
     products = np.ones(len(answers))
     counts = np.array([bool(ids) for answer in answers for ids in answer.wanted])

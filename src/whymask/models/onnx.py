@@ -85,9 +85,12 @@ class OnnxClassifier(Classifier):
         pixels = torch.from_numpy((canvas.astype(np.float32) - self.mean) / self.std)
         return pixels.permute(2, 0, 1).contiguous() if self.channels_first else pixels
 
-    def score(self, inputs: Any, targets: Sequence[int]) -> Response:
-        """As of a torch module that returns the same, in fp64."""
-        outputs = torch.from_numpy(self._run(inputs).astype(np.float64))
+    def outputs(self, inputs: Any) -> torch.Tensor:
+        """What the file returns, in fp64."""
+        return torch.from_numpy(self._run(inputs).astype(np.float64))
+
+    def read(self, outputs: Any, targets: Sequence[int]) -> Response:
+        """As of a torch module that returns the same."""
         score, top = evidence(outputs, targets, self.activation).score, answers(outputs, self.activation).argmax(dim=1)
         return Response(score.numpy(), top.numpy())
 

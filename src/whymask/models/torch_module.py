@@ -146,9 +146,12 @@ class TorchClassifier(Classifier):
         pixels = (torch.tensor(canvas).float() - self.mean) / self.std
         return pixels.to(self.device, dtype or self.dtype).permute(2, 0, 1)
 
-    def score(self, inputs: Any, targets: Sequence[int]) -> Response:
-        """The score that `evidence` defines, in fp32 whatever the module computes in."""
-        outputs = self.logits(inputs).float()
+    def outputs(self, inputs: Any) -> torch.Tensor:
+        """The module's outputs in fp32, whatever it computes in."""
+        return self.logits(inputs).float()
+
+    def read(self, outputs: Any, targets: Sequence[int]) -> Response:
+        """The score that `evidence` defines."""
         score, top = self.evidence(outputs, targets).score, self.preferred(outputs)
         return Response(score.double().cpu().numpy(), top.cpu().numpy())
 

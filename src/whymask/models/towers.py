@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from whymask.errors import WhymaskError
 from whymask.images.imaging import Canvas, ImageSource, Resize
 from whymask.images.masking import Fill
-from whymask.models.base import Bound, Response, View, composed
+from whymask.models.base import Bound, View, composed
 from whymask.models.batching import is_out_of_memory
 from whymask.models.dialogue import FIRST, Dialogue
 from whymask.models.differentiable import Differentiable, Evidence, ImageTokens, stretch
@@ -112,21 +112,19 @@ class TowerMllm(Mllm):
             spread=self.spread,
         )
 
-    def respond(self, inputs: Any, bounds: Sequence[Bound]) -> Response:
-        """As every multimodal model; a batch of one is doubled where it would be compiled anew."""
-        if not self._alone(bounds):
-            return super().respond(inputs, bounds)
-        double = super().respond(torch.cat([inputs, inputs]), [*bounds, *bounds])
-        return Response(double.score[:1], None if double.top is None else double.top[:1])
-
     def logits(self, inputs: Any, bounds: Sequence[MllmBound]) -> Iterator[torch.Tensor]:
-        """By one prefill; only the positions of answers reach the head."""
+        """By one prefill; only the positions of answers reach the head.
+
+        A batch of one is doubled where it would be compiled anew.
+        """
         asked = cast(Sequence[TowerBound], bounds)
         self._compile_if_it_pays(inputs, asked)
+        if self._alone(asked):
+            inputs, asked = torch.cat([inputs, inputs]), [*asked, *asked]
         forced = [b.answer.forced for b in asked]
         hidden, last = self._read(self.see(inputs, asked[0].canvas.shape[:2]), asked, forced)
         first = last - np.array([len(ids) for ids in forced])
-        places = [(row, first[row] + place) for row, b in enumerate(asked) for place in range(len(b.answer.wanted))]
+        places = [(row, first[row] + place) for row, b in enumerate(bounds) for place in range(len(b.answer.wanted))]
         rows, columns = torch.tensor(places).T
         needed = hidden[rows, columns]
         for start in range(0, len(needed), LOGITS):

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from torch.nn.functional import normalize, softplus
 
 from whymask.errors import WhymaskError
 from whymask.images.imaging import Geometry
-from whymask.models.base import Bound, Target, View
+from whymask.models.base import Bound, Target
 from whymask.models.classifier import is_number
 from whymask.models.differentiable import Evidence
 from whymask.models.packages import cache_folder
@@ -60,14 +59,14 @@ class ZeroShot(TorchClassifier):
         matrix = cached_text_matrix(embed, list(classes), list(templates), f"{fingerprint} {self.device.type}")
         self.texts = torch.from_numpy(matrix).to(self.device)  # (classes + free texts, D), rows of length 1
 
-    def settle(self, view: View, target: int | str | None, question: str | None) -> Bound:
-        """As every classifier; any other text than a class name is a target too."""
+    def meant(self, target: int | str) -> Target:
+        """As of every classifier; any other text than a class name is a target too."""
         known = {label.lower() for label in self.labels}
         if isinstance(target, str) and not is_number(target) and target.strip().lower() not in known:
-            return replace(super().settle(view, 0, question), target=Target.named(target.strip()))
+            return Target.named(target.strip())
         if len(self.labels) == 1 and self.bias is None:
             raise WhymaskError(f"the only class of {self.name} scores 1 on every image: pass more classes.")
-        return super().settle(view, target, question)
+        return super().meant(target)
 
     def evidence(self, outputs: torch.Tensor, targets: Sequence[int]) -> Evidence:
         """From image features: of each target alone, or among the classes and the image's own free text."""

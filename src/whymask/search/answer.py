@@ -37,4 +37,6 @@ class AnswerOracle(Oracle):
         """The score and whether the answer is kept, in one number."""
         if key not in known.answers:
             raise WhymaskError("the model reports scores but not its answers: keep a share of the score, keep=0.9.")
-        return WEIGHT * known.scores[key] + GOAL * (known.answers[key] in self.answers)
+        score = known.scores[key]
+        assert isinstance(score, float)
+        return WEIGHT * score + GOAL * (known.answers[key] in self.answers)

@@ -14,13 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from whymask.arrays import Bools, Floats, Rows, real_numbers
 from whymask.errors import WhymaskError, whole
-from whymask.search.objective import Ledger, Oracle, Query
-from whymask.search.protocol import Algorithm, Ask, Problem, Ranking, Selection, mask_of
+from whymask.search.objective import Archive, Ledger, Oracle, Query
+from whymask.search.protocol import Algorithm, Ask, Found, Masks, Problem, Ranking, Selection, mask_of
 
 ROUNDING = 1e-6  # a sum of probabilities may miss 0 or 1 by this much
 
 Respond: TypeAlias = Callable[[Bools], ArrayLike]
-"""Kept sets (B, n) of one search -> responses (B,) in [0, 1]."""
+"""Kept sets (B, n) of one search -> responses (B,) in [0, 1]; for several targets (B, T)."""
 Piece: TypeAlias = tuple[Any, Rows]
 """What a search is about and masked images of it: kept sets (B, n) or pixel masks (B, H, W)."""
 BatchSize: TypeAlias = int | Callable[[], int] | None
@@ -46,13 +46,19 @@ class SearchResult:
         default=(), repr=False
     )  # by fill, the packed bits of every set it has asked for
     about: Any = field(default=None, repr=False)  # what was searched
+    each: tuple["SearchResult", ...] = ()  # of a search for several targets: the result of each
 
     def __str__(self) -> str:
+        if self.each:
+            return f"{self.recipe.name}: {len(self.each)} masks, {self.ledger}{self._end()}"
         what = "an ordering" if self.mask is None else f"a mask of {np.count_nonzero(self.mask)} regions"
         if self.mask is not None and self.order is not None:
             what = f"an ordering from {what}"
         kept = "" if self.score is None else f", mask score {self.score:.3f}"
-        return f"{self.recipe.name}: {what}{kept}, {self.ledger}{'' if self.complete else '; stopped by the budget'}"
+        return f"{self.recipe.name}: {what}{kept}, {self.ledger}{self._end()}"
+
+    def _end(self) -> str:
+        return "" if self.complete else "; stopped by the budget"
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +66,7 @@ class Progress:
     """The state of a search after a batch."""
 
     forwards: int  # distinct masked images so far (mec)
-    best: Selection | Ranking  # what would be returned now
+    best: Found  # what would be returned now
     oracle: Oracle = field(repr=False)  # with all that is known, of other searches over the same image too
 
     @property
@@ -73,6 +79,8 @@ class Progress:
         best = self.best
         if isinstance(best, Selection):
             return tuple(np.flatnonzero(best.mask).tolist()), self.oracle.score(best.mask)
+        if isinstance(best, Masks):
+            return (), None
         for placed in range(best.placed, 0, -1):
             score = self.oracle.score(mask_of(best.order[:placed], len(best.order)))
             if score is not None:
@@ -147,45 +155,65 @@ class Search:
         left = self.budget - self.oracle.ledger.mec
         return bisect_right(range(1, count + 1), left, key=lambda some: sum(self._open(some).fresh))
 
-    def _report(self, best: Selection | Ranking) -> None:
+    def _report(self, best: Found) -> None:
         if self.progress:
             self.progress(Progress(self.oracle.ledger.mec, best, self.oracle))
 
-    def _finish(self, found: Selection | Ranking, *, complete: bool) -> None:
+    def _finish(self, found: Found, *, complete: bool) -> None:
         found = self.recipe.settle(found)
-        selection = found if isinstance(found, Selection) else found.selection
-        self.result = SearchResult(
+        oracle = self.oracle
+        self.result = self._result(found, complete, oracle.archive, Ledger(dict(oracle.ledger.entries)))
+        if isinstance(found, Masks):
+            each = []
+            for target, (selection, asked) in enumerate(zip(found.each, found.asked, strict=True)):
+                ledger = Ledger({("init", "suff"): (asked, asked)})
+                each.append(self._result(selection, complete, oracle.archive.of(target), ledger))
+            self.result = replace(self.result, each=tuple(each))
+
+    def _result(self, found: Found, complete: bool, archive: Archive, ledger: Ledger) -> SearchResult:
+        selection = found if isinstance(found, Selection) else getattr(found, "selection", None)
+        return SearchResult(
             recipe=self.recipe,
             order=np.array(found.order) if isinstance(found, Ranking) else None,
             mask=None if selection is None else selection.mask,
             score=None if selection is None else selection.score,
             selection=selection,
             map=found.map if isinstance(found, Ranking) else None,
-            ledger=Ledger(dict(self.oracle.ledger.entries)),
+            ledger=ledger,
             complete=complete,
             asked=self.oracle.asked,
             about=self.about,
-            frontier={} if isinstance(found, Ranking) else self.oracle.archive.frontier(2 * int(found.mask.sum())),
+            frontier=archive.frontier(2 * int(found.mask.sum())) if isinstance(found, Selection) else {},
         )
 
 
 def drive(
-    searches: Iterable[Search], respond: RespondMany, *, batch_size: BatchSize = None, in_flight: int | None = None
+    searches: Iterable[Search],
+    respond: RespondMany,
+    *,
+    batch_size: BatchSize = None,
+    in_flight: int | None = None,
+    targets: int | None = None,
 ) -> Iterator[tuple[int, SearchResult]]:
     """Advance searches together and yield (number, result) as each ends.
 
     What they ask for at the same moment goes to the model in common batches of at most `batch_size` images. At most
-    `in_flight` of them are under way at a time; the next is drawn from `searches` when one ends.
+    `in_flight` of them are under way at a time; the next is drawn from `searches` when one ends. Searches for several
+    `targets` are sent as many scores for each image.
     """
     if isinstance(batch_size, int):
         whole("batch_size", batch_size, 1)
     if in_flight is not None:
         whole("in_flight", in_flight, 1)
-    return _drive(searches, respond, batch_size, in_flight)
+    return _drive(searches, respond, batch_size, in_flight, targets)
 
 
 def _drive(
-    searches: Iterable[Search], respond: RespondMany, batch_size: BatchSize, in_flight: int | None
+    searches: Iterable[Search],
+    respond: RespondMany,
+    batch_size: BatchSize,
+    in_flight: int | None,
+    targets: int | None,
 ) -> Iterator[tuple[int, SearchResult]]:
     waiting = enumerate(searches)
     running: dict[int, Search] = {}
@@ -198,14 +226,17 @@ def _drive(
             assert result is not None
             yield number, result
         pieces = [piece for search in running.values() for piece in search.pieces]
-        replies = iter(in_batches(pieces, respond, batch_size))
+        replies = iter(in_batches(pieces, respond, batch_size, targets))
         for search in [*running.values()]:
             search.answer(np.concatenate([*islice(replies, len(search.fills))]))
 
 
-def in_batches(pieces: Sequence[Piece], respond: RespondMany, batch_size: BatchSize) -> list[Floats]:
-    """Cut the pieces into batches, send them, and return the checked responses to each piece."""
-    answers: list[list[Floats]] = [[np.empty(0)] for _ in pieces]
+def in_batches(
+    pieces: Sequence[Piece], respond: RespondMany, batch_size: BatchSize, targets: int | None = None
+) -> list[Floats]:
+    """Cut the pieces into batches, send them, and return the checked responses to each piece, (B,) or (B, targets)."""
+    none = np.empty((0,) if targets is None else (0, targets))
+    answers: list[list[Floats]] = [[none] for _ in pieces]
     batch: list[tuple[Piece, list[Floats]]] = []  # with the list that its responses belong to
     room = _room(batch_size)
 
@@ -214,7 +245,7 @@ def in_batches(pieces: Sequence[Piece], respond: RespondMany, batch_size: BatchS
         if len(replies) != len(batch):
             raise WhymaskError(f"the model was sent {len(batch)} parts of a batch but answered {len(replies)}.")
         for ((_, rows), answer), responses in zip(batch, replies, strict=True):
-            answer.append(check(responses, len(rows)))
+            answer.append(check(responses, len(rows), targets))
         batch.clear()
 
     for (about, rows), answer in zip(pieces, answers, strict=True):
@@ -235,11 +266,13 @@ def _room(batch_size: BatchSize) -> int | None:
     return batch_size() if callable(batch_size) else batch_size
 
 
-def check(responses: ArrayLike, count: int) -> Floats:
-    """The responses as float64 (count,); an error says what is wrong with them."""
+def check(responses: ArrayLike, count: int, targets: int | None = None) -> Floats:
+    """The responses as float64 (count,) or (count, targets); an error says what is wrong with them."""
     values = real_numbers(responses)
-    if values.shape != (count,):
-        raise WhymaskError(f"the model must return one score per image, shape ({count},), but returned {values.shape}.")
+    shape = (count,) if targets is None else (count, targets)
+    if values.shape != shape:
+        each = "one score" if targets is None else f"{targets} scores"
+        raise WhymaskError(f"the model must return {each} per image, shape {shape}, but returned {values.shape}.")
     outside = values[(values < -ROUNDING) | (values > 1 + ROUNDING)]
     if len(outside):
         raise WhymaskError(f"scores must lie in [0, 1], but the model returned {outside[0]:.9g}.")

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from whymask.arrays import Bools, Floats
 from whymask.errors import WhymaskError
 from whymask.search.objective import Archive, Objective
-from whymask.search.protocol import Ask, Initialiser, Problem, Ranking, Selection
+from whymask.search.protocol import Ask, Found, Initialiser, Problem, Ranking, Selection
 
 
 class CoarseArchive(Archive):
@@ -69,7 +69,7 @@ def lifted(search: Generator[Ask, Floats, Selection | Ranking], problem: Problem
         scores = yield replace(ask, rows=np.take(ask.rows, parents, axis=1), best=_lift(ask.best, parents))
 
 
-def _lift(found: Selection | Ranking, parents: NDArray[np.intp]) -> Selection:
+def _lift(found: Found, parents: NDArray[np.intp]) -> Selection:
     assert isinstance(found, Selection)
     logits = None if found.logits is None else found.logits[:, parents]
     return replace(found, mask=found.mask[parents], logits=logits, local_optimum=False)

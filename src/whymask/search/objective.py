@@ -3,6 +3,8 @@
 A response is f_y(x_S) in [0, 1] for one masked image. Sufficiency needs the response to the image
 that keeps S, necessity the one to the image that keeps everything else. Where a search uses several fills, a set is
 one masked image on each of them, and F is the mean or the minimum of its values on the fills.
+
+Where a search is for several answers at once, a response is a row of T numbers, one for each answer, and so is F.
 """
 
 import hashlib
@@ -19,6 +21,8 @@ from whymask.errors import WhymaskError, unknown
 OverFills = Literal["mean", "min"]
 LedgerStage = Literal["init", "order", "continue", "probe", "null"]
 Side = Literal["suff", "necc"]
+Response: TypeAlias = float | Sequence[float]
+"""What a model says to one masked image: f_y, or one for each of several targets."""
 APART: tuple[LedgerStage, ...] = ("probe", "null")
 """Not part of a search: finding the target and the reference scores; searches for other answers."""
 
@@ -64,9 +68,9 @@ class Objective:
         return np.stack([rows if side == "suff" else complement(rows) for side in self.sides])
 
     def combine(self, responses: Floats) -> Floats:
-        """F (B,) from the responses (sides, B)."""
+        """F (B,) from the responses (sides, B), or F (B, T) from (sides, B, T)."""
         by_side = dict(zip(self.sides, responses, strict=True))
-        zero = np.zeros(responses.shape[1])
+        zero = np.zeros(responses.shape[1:])
         scores: Floats = self.alpha * by_side.get("suff", zero) + (1 - self.alpha) * (1 - by_side.get("necc", zero))
         return scores
 
@@ -167,17 +171,18 @@ class Query:
 class Archive:
     """Every set a search has asked for, in that order. Searches learn from it; the oracle writes it.
 
-    A set may have been asked for on some of the fills only.
+    A set may have been asked for on some of the fills only. Of several targets it holds a response to each; `of` one of
+    them it is an archive like any other.
     """
 
-    def __init__(self, fills: int = 1, how: OverFills = "mean") -> None:
-        self.fills, self.how = fills, how
+    def __init__(self, fills: int = 1, how: OverFills = "mean", targets: int | None = None) -> None:
+        self.fills, self.how, self.targets = fills, how, targets
         self._sets: dict[bytes, int] = {}  # packed bits -> place
-        self._responses: tuple[dict[int, float], ...] = tuple({} for _ in range(fills))  # place -> response
+        self._responses: tuple[dict[int, Response], ...] = tuple({} for _ in range(fills))  # place -> response
         self._n = 0
         self._rows: Bools = np.empty((0, 0), dtype=bool)
 
-    def add(self, fill: int, keys: list[bytes], responses: Sequence[float], n: int) -> None:
+    def add(self, fill: int, keys: list[bytes], responses: Sequence[Response], n: int) -> None:
         """Note the responses on one fill to sets not asked for on it before, by their packed bits."""
         places = [self._sets.setdefault(key, len(self._sets)) for key in keys]
         self._responses[fill].update(zip(places, responses, strict=True))
@@ -195,10 +200,12 @@ class Archive:
 
     @property
     def responses(self) -> Floats:
-        """What the model said to each on each fill, (fills, m); NaN where it was not asked."""
-        values = np.full((self.fills, len(self._sets)), np.nan)
+        """What the model said to each on each fill, (fills, m) or (fills, m, T); NaN where it was not asked."""
+        targets = () if self.targets is None else (self.targets,)
+        values = np.full((self.fills, len(self._sets), *targets), np.nan)
         for some, known in zip(values, self._responses, strict=True):
-            some[list(known)] = list(known.values())
+            if known:
+                some[list(known)] = list(known.values())
         return values
 
     def response(self, kept: Bools) -> float:
@@ -210,9 +217,14 @@ class Archive:
         places = np.array([self._sets[key] for key in pack(objective.images(rows).reshape(-1, rows.shape[1]))])
         values = []
         for known in self._responses if fills is None else [self._responses[fill] for fill in fills]:
-            by_side = np.array([known[place] for place in places]).reshape(-1, len(rows))
+            responses = np.array([known[place] for place in places])
+            by_side = responses.reshape(len(objective.sides), len(rows), *responses.shape[1:])
             values.append(objective.combine(by_side))
         return over_fills(np.stack(values), self.how)
+
+    def of(self, target: int) -> "Archive":
+        """What it holds of one target, now and later."""
+        return OfTarget(self, target)
 
     def observed(self, objective: Objective) -> tuple[Bools, Floats]:
         """All sets (m, n), and F on each fill (fills, m): NaN where it is not known."""
@@ -246,11 +258,35 @@ class Archive:
         return rows[small], scores[:, small]
 
 
+class OfTarget(Archive):
+    """One target's part of the archive of several."""
+
+    def __init__(self, every: Archive, target: int) -> None:
+        super().__init__(every.fills, every.how)
+        self.every, self.target = every, target
+
+    @property
+    def rows(self) -> Bools:
+        """(m, n) kept sets."""
+        return self.every.rows
+
+    @property
+    def responses(self) -> Floats:
+        """What the model said of this target, (fills, m); NaN where it was not asked."""
+        responses: Floats = self.every.responses[..., self.target]
+        return responses
+
+    def score(self, rows: Bools, objective: Objective, fills: Sequence[int] | None = None) -> Floats:
+        """F (B,) of sets (B, n) on some of the fills, or all; they must have been asked for."""
+        scores: Floats = self.every.score(rows, objective, fills)[:, self.target]
+        return scores
+
+
 @dataclass(eq=False)
 class Responses:
     """The responses to masked versions of one image on one fill, by their packed bits."""
 
-    scores: dict[bytes, float] = field(default_factory=dict)
+    scores: dict[bytes, Response] = field(default_factory=dict)
     answers: dict[bytes, int] = field(default_factory=dict)  # the model's own answer, where it reports one
 
     def answers_to(self, rows: Rows) -> list[int | None]:
@@ -275,14 +311,17 @@ class Oracle:
     Oracles over the same image may share `responses`, one for each fill; each still keeps the ledger of its own search.
     What two of them ask for at the very same time is sent for both. A set costs a forward on every fill, but for the
     whole image, which is the same on all of them.
-    With `cache=False` every image is sent each time it is asked for, and the ledger stays the same.
+    With `cache=False` every image is sent each time it is asked for, and the ledger stays the same. For several
+    `targets`, every response is a row of as many numbers.
     """
 
-    def __init__(self, *responses: Responses, how: OverFills = "mean", cache: bool = True) -> None:
+    def __init__(
+        self, *responses: Responses, how: OverFills = "mean", cache: bool = True, targets: int | None = None
+    ) -> None:
         self.responses = responses or (Responses(),)
-        self.how, self.cache = how, cache
+        self.how, self.cache, self.targets = how, cache, targets
         self.asked: tuple[set[bytes], ...] = tuple(set() for _ in self.responses)  # by fill
-        self.archive = Archive(len(self.responses), how)
+        self.archive = Archive(len(self.responses), how, targets)
         self.ledger = Ledger()
 
     def open(self, rows: Rows, objective: Objective, stage: LedgerStage, fills: tuple[int, ...] | None = None) -> Query:
@@ -310,7 +349,7 @@ class Oracle:
         return Query(objective, stage, fills, keys, tuple(nominal), tuple(fresh), images[index], tuple(send_keys))
 
     def answer(self, query: Query, responses: Floats) -> Floats:
-        """Take the responses (m,) to `query.send`, count them, and return F (B,)."""
+        """Take the responses (m,) or (m, T) to `query.send`, count them, and return F (B,) or (B, T)."""
         by_fill = self._take(query, responses)
         return over_fills(np.stack([query.objective.combine(one) for one in by_fill]), self.how)
 
@@ -323,9 +362,10 @@ class Oracle:
         (key,) = pack(kept[None])
         if any(key not in known.scores for known in self.responses):
             return None
-        return float(over_fills(np.array([known.scores[key] for known in self.responses]), self.how))
+        values = np.array([known.scores[key] for known in self.responses])
+        return None if self.targets else float(over_fills(values, self.how))
 
-    def value(self, known: Responses, key: bytes) -> float:
+    def value(self, known: Responses, key: bytes) -> Response:
         """What a search learns of an image whose response on one fill is known: its score."""
         return known.scores[key]
 
@@ -344,8 +384,8 @@ class Oracle:
                 self.archive.add(fill, new, [self.value(known, key) for key in new], query.send.shape[1])
         for side, nominal, fresh in zip(query.objective.sides, query.nominal, query.fresh, strict=True):
             self.ledger.add(query.stage, side, nominal, fresh)
-        scores = [[self.value(self.responses[fill], key) for key in query.keys] for fill in query.fills]
-        return np.array(scores).reshape(len(query.fills), len(query.fresh), -1)
+        scores = np.array([[self.value(self.responses[fill], key) for key in query.keys] for fill in query.fills])
+        return scores.reshape(len(query.fills), len(query.fresh), -1, *responses.shape[1:])
 
     def _share(self, whole: bytes, source: int) -> None:
         """The whole image is the same on all fills: what is known of it on one is known on all."""

@@ -1,7 +1,8 @@
 """What searches and the driver say to each other.
 
 A search is a generator: it yields an `Ask`, receives F of the asked sets as float64 (B,), and returns a
-`Selection` (an initialiser) or a `Ranking` (a full search). It sees no model, image, device or progress bar;
+`Selection` (an initialiser) or a `Ranking` (a full search). One for several targets receives F as (B, T), and returns
+`Masks`. It sees no model, image, device or progress bar;
 baselines that use gradients get the image from `Problem.differentiable`.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,10 @@ from whymask.search.objective import Archive, LedgerStage, Objective
 
 if TYPE_CHECKING:
     from whymask.models.differentiable import Differentiable
+
+
+Needs = Literal["sets", "nested", "pixels", "gradients"]
+"""What a search works on: any set function, one on nested regions, an image, or one on a model with gradients."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,13 +107,25 @@ class Ranking:
 
 
 @dataclass(frozen=True, eq=False)
+class Masks:
+    """What a search for several targets found: a mask for each."""
+
+    each: tuple[Selection, ...]
+    asked: tuple[int, ...]  # by target, how many forwards were made for it: those for all targets and its own
+
+
+Found: TypeAlias = Selection | Ranking | Masks
+"""What a search returns."""
+
+
+@dataclass(frozen=True, eq=False)
 class Ask:
     """A batch of masked images, what to score them by, and what to return if the search ends here."""
 
     rows: Rows  # kept sets (B, n), or pixel masks (B, H, W)
     objective: Objective
     stage: LedgerStage
-    best: Selection | Ranking
+    best: Found
     divisible: bool = False  # whether a budget may pay for the first few rows alone, whose scores are sent then
     fills: tuple[int, ...] | None = None  # the fills to score them on, where there are several; by default all
 
@@ -124,10 +141,18 @@ class Algorithm(Protocol):
     def name(self) -> str:
         """What results are labelled with."""
 
-    def search(self, problem: Problem) -> Generator[Ask, Floats, Selection | Ranking]:
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Every parameter's value as JSON has it."""
+
+    @property
+    def needs(self) -> Needs:
+        """What it works on."""
+
+    def search(self, problem: Problem) -> Generator[Ask, Floats, Found]:
         """Start a search."""
 
-    def settle(self, found: Selection | Ranking) -> Selection | Ranking:
+    def settle(self, found: Found) -> Found:
         """What to return from a search that was stopped with this as its best."""
 
 
@@ -189,6 +214,7 @@ def held(search: Initialiser, best: Selection | None = None, **changes: Any) -> 
         except StopIteration as stop:
             found: Selection = stop.value
             return found
+        assert isinstance(ask.best, Selection)
         scores = yield replace(ask, best=replace(best or ask.best, **changes))
 
 

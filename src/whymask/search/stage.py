@@ -14,13 +14,10 @@ from typing import Any, Generic, Literal, NamedTuple, ParamSpec, TypeAlias, Type
 
 from whymask.arrays import Floats
 from whymask.errors import WhymaskError, unknown
-from whymask.search.protocol import Ask, Ranking, Selection
+from whymask.search.protocol import Ask, Needs, Ranking, Selection
 
 P = ParamSpec("P")
 G = TypeVar("G", bound=Generator[Ask, Floats, Any], covariant=True)
-
-Needs = Literal["sets", "nested", "pixels", "gradients"]
-"""What a stage works on: any set function, one on nested regions, an image, or one on a model with gradients."""
 
 KindName = Literal["mask", "control", "refinement", "split", "order", "alternatives", "continuation", "ordering"]
 Found = Literal[

@@ -46,7 +46,8 @@ class Surrogate:
                 found.append(self._centred(rows[known].astype(np.float64), some[known], around))
         sets, values, trust = (np.concatenate(parts) for parts in zip(*found, strict=True))
         share = trust / trust.sum()
-        values = values / max(1e-3, np.sqrt(share @ values**2))
+        self.around, self.scale = around.astype(np.float64), max(1e-3, float(np.sqrt(share @ values**2)))
+        values = values / self.scale
         weighted = sets * trust[:, None] / NOISE
         self.factor = np.linalg.cholesky(self.precision + weighted.T @ sets)
         self.mean: Floats = cho_solve((self.factor, True), weighted.T @ values)
@@ -58,6 +59,13 @@ class Surrogate:
         trust = FAR + (1 - FAR) * np.exp(-exchanges / self.near)
         share = trust / trust.sum()
         return sets - share @ sets, values - share @ values, trust
+
+    def predict(self, rows: Bools) -> tuple[Floats, Floats]:
+        """How much log F of sets (m, n) is expected to differ from that of `around`, and the standard deviation."""
+        changes = (rows - self.around).T
+        spread = solve_triangular(self.factor, changes, lower=True)
+        deviation = np.sqrt((spread**2).sum(axis=0) + NOISE)
+        return self.scale * (self.mean @ changes), self.scale * deviation
 
     def draw(self, count: int, spread: float, rng: np.random.Generator) -> Floats:
         """Weights (count, n) the regions may have, `spread` times as uncertain as they are (Thompson sampling)."""

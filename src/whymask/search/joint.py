@@ -1,0 +1,193 @@
+"""joint: masks for several targets at once. A forward pass scores all of them, so each set is asked for once.
+
+There is one surrogate for each target. Every target proposes sets; those that are expected to help most, summed over
+all targets, are scored.
+"""
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr
+
+from whymask.arrays import Bools, Floats
+from whymask.search.discs import compact_masks
+from whymask.search.narrow import GROUPS, cut
+from whymask.search.objective import SUFFICIENCY, Archive
+from whymask.search.protocol import Ask, Found, Masks, Needs, Problem, Selection, check_k
+from whymask.search.surrogate import FLOOR, Surrogate
+from whymask.search.swap import LARGEST, PATIENCE, SPREAD, exchanged, propose
+
+START = 8  # regions of the discs, where the size is not given
+DISCS = 24  # scored at first
+TOGETHER = 8  # sets scored at once, at least; for more targets one for each
+OWN = 8  # sets that each target proposes at a time
+HALF = 0.5  # of its regions, at most, that a mask loses at once
+
+
+@dataclass(frozen=True)
+class Joint:
+    """A search for a mask for each of several targets: an algorithm for the driver, whose responses are (B, T).
+
+    Args:
+        targets: T.
+        k: how many regions each mask has; by default as few as keep a share of the target's full score.
+        share: this share.
+        tries: how many sets are scored after the first ones. The default is twice that of discs+swap, whatever T is.
+    """
+
+    targets: int
+    k: int | None = None
+    share: float = 0.9
+    tries: int = 272
+
+    name = "joint"
+    needs: Needs = "sets"
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Every parameter's value as JSON has it."""
+        own = {"share": self.share} if self.k is None else {"k": self.k}
+        return {"targets": self.targets, **own, "tries": self.tries}
+
+    def estimate(self, n: int, fills: int = 1) -> int:
+        """About how many forwards it takes on n regions."""
+        first = min(n, DISCS) + (0 if self.k else 1 + min(n, GROUPS))
+        return int(fills * first + self.tries * (1 + (fills - 1) / 2))
+
+    def settle(self, found: Found) -> Found:
+        """What to return from a search that was stopped with this as its best."""
+        return found
+
+    def search(self, problem: Problem) -> Generator[Ask, Floats, Masks]:
+        """Start a search."""
+        if self.k is not None:
+            check_k(self.k, problem.n)
+        size = min(self.k or START, problem.n)
+        rows = compact_masks(problem, size, DISCS)
+        if self.k is None:
+            whole = np.ones(problem.n, dtype=bool)
+            rows = np.concatenate([whole[None], rows, whole & ~cut(problem, whole, GROUPS)])
+        nothing = Masks((Selection(rows[0]),) * self.targets, (0,) * self.targets)
+        asked = np.full(self.targets, problem.archive.fills * len(rows) - (problem.archive.fills - 1) * (not self.k))
+        scores = yield Ask(rows, SUFFICIENCY, "init", nothing, divisible=True)
+        searches = [_Target(self, problem, target) for target in range(self.targets)]
+        rows = rows[: len(scores)]
+        for one, own in zip(searches, scores.T, strict=True):
+            one.learn(rows, own)
+        known = {row.tobytes() for row in rows}
+        rng, left, turn = problem.rng(), self.tries, 0
+        while left > 0:
+            best = Masks(tuple(one.best for one in searches), tuple(asked.tolist()))
+            proposed: dict[bytes, Bools] = {}
+            by: dict[bytes, list[int]] = {}  # the targets that proposed a set
+            for target, one in enumerate(searches):
+                for row in one.propose(known, rng):
+                    proposed.setdefault(row.tobytes(), row)
+                    by.setdefault(row.tobytes(), []).append(target)
+            if not proposed:
+                break
+            rows = np.array(list(proposed.values()))
+            gains = sum(one.expected_gain(rows) for one in searches)
+            chosen = np.argsort(-np.asarray(gains), kind="stable")[: min(left, max(TOGETHER, self.targets))]
+            rows = rows[chosen]
+            left -= len(rows)
+            known |= {row.tobytes() for row in rows}
+            for row, fills in (yield from self._race(problem, rows, searches, best, turn)).items():
+                asked[by[row]] += fills
+            turn += 1
+        return Masks(tuple(one.best for one in searches), tuple(asked.tolist()))
+
+    def _race(
+        self, problem: Problem, rows: Bools, searches: Sequence["_Target"], best: Masks, first: int
+    ) -> Generator[Ask, Floats, dict[bytes, int]]:
+        """Score sets (B, n) on one fill after the other, while they are ahead for some target.
+
+        Returns on how many fills each was scored.
+        """
+        fills = [(first + number) % problem.archive.fills for number in range(problem.archive.fills)]
+        counts: dict[bytes, int] = {}
+        for number in range(1, len(fills) + 1):
+            scores = yield Ask(rows, SUFFICIENCY, "init", best, divisible=True, fills=(fills[number - 1],))
+            rows = rows[: len(scores)]
+            counts |= {row.tobytes(): number for row in rows}
+            scores = problem.archive.score(rows, SUFFICIENCY, fills[:number])
+            ahead = np.zeros(len(rows), dtype=bool)
+            for one, own in zip(searches, scores.T, strict=True):
+                ahead |= one.ahead(rows, own, fills[:number])
+            rows, scores = rows[ahead], scores[ahead]
+            if not len(rows):
+                return counts
+        for one, own in zip(searches, scores.T, strict=True):
+            one.learn(rows, own)
+        return counts
+
+
+class _Target:
+    """One target of a joint search: the best mask for it so far, and what all scored sets say about its regions."""
+
+    def __init__(self, search: Joint, problem: Problem, target: int) -> None:
+        self.search = search
+        self.archive: Archive = problem.archive.of(target)
+        self.surrogate = Surrogate(problem, SUFFICIENCY)
+        self.best = Selection(np.ones(problem.n, dtype=bool), -1.0)
+
+    def learn(self, rows: Bools, scores: Floats) -> None:
+        """Take sets (B, n) with their scores (B,) over all fills."""
+        for row, score in zip(rows, scores.tolist(), strict=True):
+            if self.best.goal is None and self.search.k is None:  # the whole image comes first
+                self.best = Selection(row, score, goal=self.search.share * score)
+            elif self._better(int(row.sum()), score):
+                self.best = replace(self.best, mask=row, score=score)
+
+    def _better(self, size: int, score: float) -> bool:
+        """Whether a set of this size and score is better than the best one."""
+        assert self.best.score is not None
+        if self.best.goal is None:
+            return score > self.best.score
+        return score >= self.best.goal and (size, -score) < (int(self.best.mask.sum()), -self.best.score)
+
+    def ahead(self, rows: Bools, scores: Floats, fills: Sequence[int]) -> Bools:
+        """Which sets (B, n) are still worth scoring, by their scores (B,) on these fills."""
+        if self.best.goal is None:
+            return np.asarray(scores > self.archive.score(self.best.mask[None], SUFFICIENCY, fills)[0])
+        return np.asarray((scores >= self.best.goal) & (rows.sum(axis=1) < self.best.mask.sum()))
+
+    def propose(self, known: set[bytes], rng: np.random.Generator) -> Bools:
+        """Sets (., n) that may be better for this target, drawn from its surrogate."""
+        mask = self.best.mask
+        near, scores = self.archive.near(SUFFICIENCY, mask)
+        self.surrogate.fit(near, scores, mask)
+        largest = max(1, LARGEST - len(near) // PATIENCE)
+        if self.best.goal is None:
+            return propose(mask, self.surrogate, known, largest, OWN, rng)
+        size, fresh = int(mask.sum()), dict[bytes, Bools]()
+        most = np.log(max(1, HALF * size))
+        for weights in self.surrogate.draw(4 * OWN, SPREAD, rng):
+            if size == 1 or len(fresh) == OWN:
+                break
+            fewer = round(float(np.exp(rng.uniform(0, most))))
+            row = mask.copy()
+            inside = np.flatnonzero(mask)
+            row[inside[np.argsort(weights[inside], kind="stable")][:fewer]] = False
+            if exchanges := int(rng.integers(0, largest + 1)):
+                row = exchanged(row, weights, exchanges)
+            if row.tobytes() not in known:
+                fresh[row.tobytes()] = row
+        return np.array(list(fresh.values()), dtype=bool).reshape(-1, len(mask))
+
+    def expected_gain(self, rows: Bools) -> Floats:
+        """What scoring each of some sets (m, n) is expected to gain for this target, (m,).
+
+        Of masks of a given size, by how much log F improves; of the smallest masks, how many regions fewer there are,
+        as a logarithm, times the probability that the goal is reached.
+        """
+        assert self.best.score is not None
+        change, deviation = self.surrogate.predict(rows)
+        if self.best.goal is None:
+            normal = np.exp(-((change / deviation) ** 2) / 2) / np.sqrt(2 * np.pi)
+            return np.asarray(deviation * normal + change * ndtr(change / deviation))
+        missing = np.log(self.best.goal + FLOOR) - np.log(self.best.score + FLOOR)  # not above 0
+        fewer = np.log(self.best.mask.sum()) - np.log(np.maximum(1, rows.sum(axis=1)))
+        return np.asarray(np.maximum(0, fewer) * ndtr((change - missing) / deviation))
