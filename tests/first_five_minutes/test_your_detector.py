@@ -1,0 +1,98 @@
+"""Your own detector, segmenter or reader: one box, segment, character or word, by number, name or a point on the photo.
+
+What they see is planted. Models of transformers and torchvision and YOLO files are compared with their own code in
+tests/models.
+"""
+
+import numpy as np
+import pytest
+
+import whymask
+from whymask import WhymaskError
+
+from models.planted import ALPHABET, LABELS, OBJECTS, boxes, characters, line, photo, segments
+
+QUICK = {"regions": "grid:8x8", "k": 4}
+
+
+def placed(*names):
+    """The boxes of these objects as a mask."""
+    mask = np.zeros((64, 64), dtype=bool)
+    for name in names:
+        left, top, right, bottom = OBJECTS[name][1]
+        mask[top:bottom, left:right] = True
+    return mask
+
+
+def detector():
+    return whymask.wrap(boxes, task="detection", labels=LABELS)
+
+
+@pytest.mark.parametrize(("target", "name"), [(None, "dog"), (1, "cat"), ("cat", "cat"), ((45, 50), "cat")])
+def test_one_box(target, name):
+    """Its score times its overlap: the other object adds nothing."""
+    found = whymask.explain(photo(), detector(), target=target, **QUICK)
+    np.testing.assert_array_equal(found.mask, placed(name))
+    assert found.score == found.full_score == pytest.approx(OBJECTS[name][0])
+    assert found.target.label.startswith(f"{name} at ")
+
+
+def test_points_and_boxes_are_on_the_photo_s_own_pixels():
+    """640 pixels a side, of which the model sees 320."""
+    large = photo().repeat(10, axis=0).repeat(10, axis=1)
+
+    def enlarged(images):
+        assert images.shape[1:] == (320, 320, 3)
+        return [one | {"boxes": one["boxes"] * 5} for one in boxes(images[:, ::5, ::5])]
+
+    model = whymask.wrap(enlarged, task="detection", labels=LABELS, max_side=320)
+    found = whymask.explain(large, model, target=(450, 500), **QUICK)
+    np.testing.assert_array_equal(found.photo_mask(), placed("cat").repeat(10, axis=0).repeat(10, axis=1))
+    for one, (_, box) in zip(model.detections(large), OBJECTS.values(), strict=True):
+        assert one.box == pytest.approx([10 * side for side in box])
+    with pytest.raises(WhymaskError, match="outside of what the model sees"):
+        whymask.explain(large, model, target=(650, 50), **QUICK)
+
+
+@pytest.mark.parametrize("target", ["bright", 1, (10, 10)])
+def test_one_segment(target):
+    """Its mean probability on the pixels where it is the likeliest."""
+    model = whymask.wrap(segments, task="segmentation", labels=["ground", "bright", "dark"])
+    found = whymask.explain(photo(), model, target=target, regions="grid:8x8", k=8)
+    np.testing.assert_array_equal(found.mask, placed("dog", "cat"))
+    assert found.score == pytest.approx(segments(photo()[None])[0][placed("dog", "cat")[::8, ::8], 1].mean())
+
+
+@pytest.mark.parametrize(("target", "columns"), [(0, {0, 1}), ("b", {3}), ("cc", {5, 7})])
+def test_one_character_or_word(target, columns):
+    """The line reads "ab cc"; of two columns that both read "a", one is enough."""
+    model = whymask.wrap(characters, task="recognition", alphabet=list(ALPHABET), blank=0)
+    found = whymask.explain(line(), model, target=target, regions="grid:1x8", k="auto")
+    assert found.score == found.full_score
+    assert set(found.regions) <= columns
+    assert len(found.regions) == len(found.target.label)
+
+
+def test_what_is_not_there_is_one_line():
+    for target, words in ((7, "sees 2 objects, so 7 is none of them"), ("hors", "unknown target 'hors'"),
+                          ((1, 1), "sees nothing at that point; it sees dog, cat")):  # fmt: skip
+        with pytest.raises(WhymaskError, match=words) as error:
+            whymask.explain(photo(), detector(), target=target, **QUICK)
+        assert "\n" not in str(error.value)
+
+
+def test_a_detector_of_transformers_with_its_processor():
+    pytest.importorskip("transformers", reason="transformers is not installed: whymask[hf]")
+    import torch
+
+    from models.tiny_locators import DETECTORS, sharpened
+
+    torch.manual_seed(0)
+    pair = sharpened(DETECTORS["detr"]())
+    image = np.random.default_rng(0).integers(0, 256, (64, 96, 3), dtype=np.uint8)
+    first = whymask.wrap(*pair).detections(image)[0]
+    quick = {"regions": "grid:2x2", "k": 2, "method": "trace", "params": {"rounds": 2}}
+    for target in (0, first.label):
+        found = whymask.explain(image, pair, target=target, **quick)
+        assert found.target.label.startswith(f"{first.label} at ")
+        assert found.full_score == pytest.approx(first.score, abs=1e-3)
