@@ -81,18 +81,58 @@ def test_what_is_not_there_is_one_line():
         assert "\n" not in str(error.value)
 
 
-def test_a_detector_of_transformers_with_its_processor():
-    pytest.importorskip("transformers", reason="transformers is not installed: whymask[hf]")
+PHOTO = np.random.default_rng(0).integers(0, 256, (64, 96, 3), dtype=np.uint8)
+FEW = {"regions": "grid:2x2", "k": 2, "method": "trace", "params": {"rounds": 2}}
+
+
+@pytest.fixture
+def transformers():
+    """The library, with what makes small random models of it."""
     import torch
 
-    from models.tiny_locators import DETECTORS, sharpened
-
     torch.manual_seed(0)
-    pair = sharpened(DETECTORS["detr"]())
-    image = np.random.default_rng(0).integers(0, 256, (64, 96, 3), dtype=np.uint8)
-    first = whymask.wrap(*pair).detections(image)[0]
-    quick = {"regions": "grid:2x2", "k": 2, "method": "trace", "params": {"rounds": 2}}
-    for target in (0, first.label):
-        found = whymask.explain(image, pair, target=target, **quick)
-        assert found.target.label.startswith(f"{first.label} at ")
-        assert found.full_score == pytest.approx(first.score, abs=1e-3)
+    return pytest.importorskip("transformers", reason="transformers is not installed: whymask[hf]")
+
+
+@pytest.mark.parametrize(("name", "task"), [("detr", "object-detection"), ("segformer", "image-segmentation")])
+def test_a_pipeline_or_a_module_with_its_processor(transformers, name, task):
+    from models.tiny_locators import DETECTORS, SEGMENTERS, sharpened
+
+    module, processor = sharpened({**DETECTORS, **SEGMENTERS}[name]())
+    pipeline = transformers.pipeline(task, model=module, image_processor=processor)
+    found = [whymask.explain(PHOTO, model, **FEW) for model in (pipeline, (module, processor))]
+    assert found[0].as_dict()["target"] == found[1].as_dict()["target"]
+    assert (found[0].regions, found[0].score) == (found[1].regions, found[1].score)
+    if name == "detr":
+        first = whymask.wrap(pipeline).detections(PHOTO)[0]
+        assert found[0].target.label.startswith(f"{first.label} at ")
+        assert found[0].full_score == pytest.approx(first.score, abs=1e-3)
+    with pytest.raises(WhymaskError, match="with its processor needs no task"):
+        whymask.wrap(module, processor, task="detection")
+    with pytest.raises(WhymaskError, match=r"whymask.wrap\(model, AutoProcessor.from_pretrained"):
+        whymask.wrap(module, task="detection", labels=LABELS)
+
+
+def test_a_pipeline_that_looks_for_what_a_text_names(transformers):
+    from models.tiny_locators import ZERO_SHOT
+
+    module, parts = ZERO_SHOT["owlvit"]()
+    pipeline = transformers.pipeline(
+        "zero-shot-object-detection", model=module, image_processor=parts.image_processor, tokenizer=parts.tokenizer
+    )
+    found = [whymask.explain(PHOTO, model, target="a dog", **FEW) for model in (pipeline, (module, parts))]
+    assert found[0].target.label == found[1].target.label
+    assert found[0].target.label.startswith("a dog at ")
+    assert found[0].full_score == found[1].full_score
+
+
+def test_a_module_of_torchvision_without_its_task_is_one_line():
+    import torch
+
+    for task in ("detection", "segmentation"):
+        kind = type("Net", (torch.nn.Module,), {"__module__": f"torchvision.models.{task}.net"})
+        with pytest.raises(WhymaskError) as error:
+            whymask.explain(PHOTO, kind())
+        line = str(error.value).partition(": ")[2].partition(", the names")[0]
+        assert line == f"whymask.wrap(model, task='{task}', labels=NAMES)"
+        assert eval(line, {"whymask": whymask, "model": kind(), "NAMES": LABELS}).classes == LABELS

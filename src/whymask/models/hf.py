@@ -154,7 +154,7 @@ def from_pipeline(
 ) -> TorchClassifier:
     """A ready transformers.pipeline("image-classification"), whose model is left as it is."""
     if getattr(pipeline, "task", None) != "image-classification":
-        raise WhymaskError(f"only image-classification pipelines can be explained, not {pipeline.task!r}.")
+        raise WhymaskError(f"pipelines for {pipeline.task} cannot be explained: wrap a function, see docs/models.md.")
     model = pipeline.model
     name = model.config.name_or_path or type(model).__name__
     options: dict[str, Any] = {"device": device, "dtype": dtype, "compile": compile, "activation": activation}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
+from operator import attrgetter
 from pathlib import Path
 from traceback import extract_tb
 from typing import Any, cast
@@ -24,6 +25,16 @@ MODULE_TASKS = {
     "segmentation": "whymask.models.torch_segmenter:wrap_module",
 }
 """The same of torch modules; one that reads text is passed as a function."""
+
+
+PIPELINES: dict[str, Callable[[Any], Any]] = {
+    "image-text-to-text": attrgetter("processor"),
+    "object-detection": attrgetter("image_processor"),
+    "image-segmentation": attrgetter("image_processor"),
+    "zero-shot-object-detection": lambda pipeline: pipeline,
+    "zero-shot-image-classification": lambda pipeline: pipeline,
+}
+"""The processor in a pipeline of transformers, by its task; zero-shot ones hold its parts themselves."""
 
 
 def wrap(model: Any, processor: Any = None, *, task: str | None = None, **options: Any) -> Model:
@@ -54,25 +65,26 @@ def wrap(model: Any, processor: Any = None, *, task: str | None = None, **option
         options: as above.
     """
     torch = sys.modules.get("torch")  # if the caller has a module, torch is imported; a function can do without
+    if processor is None and getattr(model, "task", None) in PIPELINES and hasattr(model, "model"):
+        model, processor = model.model, PIPELINES[model.task](model)
+    is_module = torch is not None and isinstance(model, torch.nn.Module)
+    if processor is not None:
+        if task is not None:
+            raise WhymaskError("a model with its processor needs no task: leave it out.")
+        wrapper = _with_processor(model, processor)
+        check_options(wrapper, options, "wrap", given=2)
+        return cast(Model, wrapper(model, processor, **options))
+    if is_module:
+        _check_module(model, task, options)
     if task is not None:
-        tasks = MODULE_TASKS if torch is not None and isinstance(model, torch.nn.Module) else TASKS
+        tasks = MODULE_TASKS if is_module else TASKS
         if task not in tasks:
             raise unknown("task", task, tasks)
         module, _, kind = tasks[task].partition(":")
         wrapper = getattr(import_module(module), kind)
-        check_options(wrapper, options, "wrap", given=1)
-        return cast(Model, wrapper(model, **options))
-    if getattr(model, "task", None) == "image-text-to-text":
-        model, processor = model.model, model.processor
-    if processor is not None:
-        wrapper = _with_processor(model, processor)
-        check_options(wrapper, options, "wrap", given=2)
-        return cast(Model, wrapper(model, processor, **options))
-    if hasattr(model, "task") and hasattr(model, "image_processor"):
+    elif hasattr(model, "task") and hasattr(model, "image_processor"):
         wrapper = import_module("whymask.models.hf").from_pipeline
-    elif torch is not None and isinstance(model, torch.nn.Module):
-        if hasattr(getattr(model, "config", None), "model_type") and "size" not in options:
-            raise _processor_missing(model)
+    elif is_module:
         wrapper = import_module("whymask.models.torch_module").wrap_module
     elif callable(model):
         wrapper = import_module("whymask.models.function").FunctionModel
@@ -80,6 +92,18 @@ def wrap(model: Any, processor: Any = None, *, task: str | None = None, **option
         raise WhymaskError(f"wrap takes a pipeline, a torch module or a function, not {type(model).__name__}.")
     check_options(wrapper, options, "wrap", given=1)
     return cast(Model, wrapper(model, **options))
+
+
+def _check_module(module: Any, task: str | None, options: Mapping[str, Any]) -> None:
+    """Show the line to write where a module of a library comes without what it needs."""
+    if hasattr(getattr(module, "config", None), "model_type") and "size" not in options:
+        raise _processor_missing(module)
+    for known in MODULE_TASKS if task is None else ():
+        if type(module).__module__.startswith(f"torchvision.models.{known}."):
+            raise WhymaskError(
+                f"{type(module).__name__} is a model for {known}: whymask.wrap(model, task={known!r}, labels=NAMES), "
+                "the names of its classes."
+            )
 
 
 def _processor_missing(model: Any) -> WhymaskError:
