@@ -71,6 +71,22 @@ def test_a_pipeline_is_explained_directly():
         whymask.explain(PHOTO, module)
 
 
+def test_a_zero_shot_pipeline_is_explained_directly(tmp_path):
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed: whymask[hf]")
+    from models.tiny_clip import save
+
+    module, tokenizer = save(tmp_path / "clip")
+    processor = transformers.CLIPImageProcessorPil.from_pretrained(tmp_path / "clip")
+    pipeline = transformers.pipeline(
+        "zero-shot-image-classification", model=module, image_processor=processor, tokenizer=tokenizer
+    )
+    labels = ["cat", "dog", "bird"]
+    model = whymask.wrap(pipeline, classes=labels, templates=["This is a photo of {}."])
+    expected = {answer["label"]: answer["score"] for answer in pipeline(_picture(), candidate_labels=labels)}
+    found = whymask.explain(PHOTO, model, target="dog", **QUICK)
+    assert found.full_score == pytest.approx(expected["dog"], abs=1e-5)
+
+
 def _picture():
     from PIL import Image
 
