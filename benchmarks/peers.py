@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable
 from contextlib import redirect_stderr
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -59,14 +60,18 @@ otherwise both with their defaults; captum's Grad-CAM is that of the last featur
 hundredths of the pixels and by whymask's regions, and the smaller area counts. `ReX` is the default of 20 iterations
 with the mask that it extracts itself for 90 % of the score, the other row its map after 10.
 
+Versions: {versions}.
+
 ## What this does not show
 
 - Lime, shap and Grad-CAM do not look for the smallest part that is enough; they weigh all parts of an image, or say
   where a class is seen. ReX does, but by default calls a mask sufficient where the answer stays the model's first
   choice, which takes less than 90 % of its score (`keep="answer"` in whymask).
-- All tools but the default of whymask see black only. A smaller mask depends more on what is shown around it, so a tool
-  that keeps three times the area keeps more on a fill it has not seen: compare what is kept at similar areas.
-- One model, {photos} photos, right answers, one seed. Times are left out: they are of a shared machine.
+- All tools but the default of whymask see black only, and that default has also searched on blur and noise: only the
+  mean colour and dark_defocus are new to all. A smaller mask depends more on what is shown around it, so a tool that
+  keeps three times the area keeps more on a fill it has not seen: compare what is kept at similar areas.
+- One model, {photos} photos, right answers, one seed: differences of a few points between rows may be chance. Times are
+  left out: they are of a shared machine. ReX asks for another version of numpy than whymask; it ran with whymask's.
 """
 
 Found = Any
@@ -197,6 +202,18 @@ TOOLS: dict[str, Tool] = {
 }
 
 
+PACKAGES = {
+    "lime": "lime", "shap PartitionExplainer": "shap", "ReX, 10 iterations": "rex-xai", "ReX": "rex-xai",
+    "captum LayerGradCam": "captum",
+}  # fmt: skip
+
+
+def version_of(tool: str) -> str:
+    """The package that a tool belongs to, with its version."""
+    package = PACKAGES.get(tool, "whymask")
+    return f"{package} {version(package)}"
+
+
 def measure(case: Case, tool: Tool) -> dict[str, Any]:
     """Numbers of one tool on one photo."""
     case.forget()
@@ -250,7 +267,8 @@ def table(records: list[dict[str, Any]]) -> str:
 
 def page(records: list[dict[str, Any]]) -> str:
     """The table and what it shows."""
-    return PAGE.format(table=table(records), photos=len({record["photo"] for record in records}))
+    versions = ", ".join(dict.fromkeys(record["version"] for record in records))
+    return PAGE.format(table=table(records), photos=len({record["photo"] for record in records}), versions=versions)
 
 
 def read(file: Path) -> list[dict[str, Any]]:
@@ -281,7 +299,7 @@ if __name__ == "__main__":
             if (photo, name) in done or name in missing:
                 continue
             try:
-                record = {"photo": photo, "tool": name} | measure(case, TOOLS[name])
+                record = {"photo": photo, "tool": name} | measure(case, TOOLS[name]) | {"version": version_of(name)}
             except ImportError as error:
                 missing.add(name)
                 print(f"{name} is skipped: {error}.", file=sys.stderr)

@@ -73,7 +73,7 @@ def test_our_own_forwards_are_those_of_the_search(peers):
 def test_the_table_has_a_row_of_medians_for_each_tool(peers):
     kept = [dict.fromkeys(peers.FILLS, value) for value in (0.95, 0.9, 0.4)]
     records = [
-        {"photo": area, "tool": "lime", "calls": 1000, "reached": True, "area": area, "kept": one}
+        {"photo": area, "tool": "lime", "version": "lime 1", "calls": 1000, "reached": True, "area": area, "kept": one}
         for area, one in zip((0.1, 0.2, 0.6), kept, strict=True)
     ]
     records += [record | {"tool": "whymask", "area": 0.05} for record in records[:2]]
@@ -87,6 +87,7 @@ def test_the_table_has_a_row_of_medians_for_each_tool(peers):
     assert ours.startswith("| whymask | 2 |")
     assert "\n| lime | 3 |" in peers.page(records)
     assert "3 photos that nothing was tuned on" in peers.page(records)
+    assert "Versions: lime 1." in peers.page(records)
 
 
 @pytest.mark.skipif(not RECORDS.is_file(), reason="no records of other tools are published")

@@ -37,6 +37,21 @@ def test_without_the_default_model_one_line_names_its_extra(monkeypatch):
     assert whymask.explain(lit(0), quadrants(), regions="grid:2x2", k=1).regions == (0,)
 
 
+def test_a_hub_that_cannot_be_reached_is_one_line(monkeypatch):
+    pytest.importorskip("transformers", reason="transformers is not installed: whymask[hf]")
+    from whymask.models import hf
+
+    monkeypatch.setattr(hf, "unreachable_hub", hf.unreachable_hub.__wrapped__)  # asked anew
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:1")  # nobody listens there
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    with pytest.raises(WhymaskError, match=r"'nobody/has-this'.* http://127.0.0.1:1 cannot") as error:
+        whymask.explain(lit(0), "nobody/has-this")
+    assert "\n" not in str(error.value)
+
+
 def test_the_method_is_the_same_wherever_a_number_of_regions_is_asked_for():
     """A repair has no share of a score as its goal, and a map of captum or Quantus has a size: docs/design.md."""
     from whymask.interop.captum import EvidenceAttribution
