@@ -115,6 +115,16 @@ def test_several_processes_find_the_same(folder):
     assert len(list((folder / "together").glob("*.npz"))) == 3
 
 
+def test_a_model_that_only_the_other_processes_cannot_load_ends_the_command(folder):
+    """As where a GPU has no memory for another one."""
+    failing = "    if multiprocessing.parent_process():\n        raise MemoryError('no room')\n    return"
+    (folder / "own.py").write_text("import multiprocessing\n" + OWN.replace("    return", failing))
+    answer = explain("photos", "--jobs", "2")
+    assert answer.returncode == 2
+    assert answer.stderr.startswith("whymask: own.py, line 4: MemoryError: no room")
+    assert len(answer.stderr.splitlines()) == 1
+
+
 def test_mistakes_that_concern_all_images_end_the_command(folder):
     answer = explain("photos", "--target", "dog")
     assert answer.returncode == 2

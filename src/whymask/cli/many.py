@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import cache
 from glob import glob, has_magic
 from multiprocessing import get_context
 from pathlib import Path
@@ -220,14 +221,14 @@ def _interrupts_ignored() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-_worker: list[tuple[Task, Explainer]] = []
+_given: list[Task] = []
 """The task of this process, if it is one of several."""
 
 
 def _start(task: Task) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # where that is not inherited
     signal.signal(signal.SIGTERM, _end)
-    _worker.append((task, task.explainer()))
+    _given.append(task)
 
 
 def _end(number: int, frame: FrameType | None) -> None:
@@ -235,9 +236,14 @@ def _end(number: int, frame: FrameType | None) -> None:
     sys.exit(128 + number)
 
 
+@cache
+def _own() -> Explainer:
+    """Loaded with the first images: a pool reports what fails there, and starts a process that fails before again."""
+    return _given[0].explainer()
+
+
 def _chunk(todo: dict[str, str]) -> list[Outcome]:
-    task, explainer = _worker[0]
-    return list(_explained(task, explainer, todo))
+    return list(_explained(_given[0], _own(), todo))
 
 
 def _print(outcome: Outcome, options: Options) -> None:
