@@ -80,10 +80,11 @@ def test_published_rows_keep_their_hash(packed, monkeypatch):
         options = {key: value for key, value in model.items() if key not in ("id", "fingerprint")}
         spec = ModelSpec(model["id"], stored["model"], options)
         given = {key: settings[key] for key in ("regions", "fill", "resize")}
-        given |= {key: settings[key] for key in ("budget", "batch_size") if settings[key] is not None}
+        given |= {key: settings[key] for key in ("budget", "batch_size", "fills") if settings.get(key) is not None}
         made = config({"models": ["x"], "methods": ["greedy"], "splits": {"x": {"manifest": "x"}}, **given})
         split = SplitSpec(stored["split"], "ins")
-        method = MethodSpec(settings["method"], stored["method"], settings["parameters"])
+        budgets = tuple(settings.get("budgets", ()))
+        method = MethodSpec(settings["method"], stored["method"], settings["parameters"], budgets=budgets)
         made = replace(made, models=(spec,), splits=(split,), methods=(method,))
         one = worker.Worker(made, spec, lambda _, fake=fake: fake)
         assert one._row(split, method, method.recipe).hash == name
