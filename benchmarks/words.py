@@ -22,7 +22,7 @@ from scipy.stats import rankdata
 
 import whymask
 from whymask.arrays import Bools
-from whymask.explainer.case import bind
+from whymask.explainer.binding import bind
 from whymask.images.described import COLOURS, NOUNS, Plan, described, draw
 from whymask.images.sentences import QUESTION, Judged, judge, read
 from whymask.models.base import Model
@@ -132,7 +132,7 @@ def probabilities(model: Model, plans: Sequence[Plan], text: str, start: int, en
     scores = []
     for plan in plans:
         bound = bind(model, draw(plan).pixels, target=target, question=QUESTION)
-        scores += model.respond(bound.inputs[None], [bound]).scores.tolist()
+        scores += model.respond(bound.inputs[None], [bound]).score.tolist()
     return scores
 
 

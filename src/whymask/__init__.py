@@ -10,29 +10,32 @@ from whymask.errors import WhymaskError
 from whymask.version import __version__
 
 if TYPE_CHECKING:
-    from whymask.api import check, explain, explain_many, register, repair, replay
-    from whymask.explainer.explainer import Explainer, Settings
+    from whymask.api import check, explain, explain_many, explain_words, register, repair, replay
+    from whymask.explainer.explainer import Explainer
+    from whymask.explainer.settings import Settings
     from whymask.metrics.curves import Curves
     from whymask.models.own import wrap
     from whymask.models.registry import load
-    from whymask.results import EvidenceMask, Ordering, Repair
+    from whymask.results import EvidenceMask, EvidenceMasks, Ordering, Repair, Word
     from whymask.results.frame import to_frame
     from whymask.search.stage import stage
 
 __all__ = [
-    "METHOD", "Curves", "EvidenceMask", "Explainer", "Ordering", "Repair", "Settings", "WhymaskError", "__version__",
-    "check", "explain", "explain_many", "load", "register", "repair", "replay", "stage", "to_frame",
+    "METHOD", "Curves", "EvidenceMask", "EvidenceMasks", "Explainer", "Ordering", "Repair", "Settings", "WhymaskError",
+    "Word", "__version__",
+    "check", "explain", "explain_many", "explain_words", "load", "register", "repair", "replay", "stage", "to_frame",
     "wrap",
 ]  # fmt: skip
 
 _NAMES = {
-    "whymask.api": ("check", "explain", "explain_many", "register", "repair", "replay"),
-    "whymask.explainer.explainer": ("Explainer", "Settings"),
+    "whymask.api": ("check", "explain", "explain_many", "explain_words", "register", "repair", "replay"),
+    "whymask.explainer.explainer": ("Explainer",),
+    "whymask.explainer.settings": ("Settings",),
     "whymask.methods": ("METHOD",),
     "whymask.metrics.curves": ("Curves",),
     "whymask.models.own": ("wrap",),
     "whymask.models.registry": ("load",),
-    "whymask.results": ("EvidenceMask", "Ordering", "Repair"),
+    "whymask.results": ("EvidenceMask", "EvidenceMasks", "Ordering", "Repair", "Word"),
     "whymask.results.frame": ("to_frame",),
     "whymask.search.stage": ("stage",),
 }

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar, Unpack
 
 from whymask.data.sources import SOURCES
 from whymask.errors import WhymaskError
 from whymask.explainer.checking import SEEDS
 from whymask.explainer.checking import check as check_model
-from whymask.explainer.explainer import MODEL, Explainer, OnError, Report, SettingsDict, accepts_settings
+from whymask.explainer.explainer import MODEL, Explainer, OnError, Report
+from whymask.explainer.settings import SettingsDict, accepts_settings
 from whymask.images.imaging import ImageSource
 from whymask.images.masking import Fills
 from whymask.methods import STAGES
@@ -18,6 +19,7 @@ from whymask.models.base import Wanted
 from whymask.models.registry import FAMILIES, Family, ModelSource
 from whymask.results.check import Check
 from whymask.results.mask import EvidenceMask
+from whymask.results.masks import EvidenceMasks
 from whymask.results.ordering import Ordering
 from whymask.results.repair import Repair
 from whymask.search.stage import Stage
@@ -32,9 +34,12 @@ def explain(
     *,
     target: Wanted = None,
     question: str | None = None,
+    against: int | str | None = None,
+    top: int | None = None,
+    answers: Sequence[int | str] = (),
     progress: Report = None,
     **settings: Unpack[SettingsDict],
-) -> EvidenceMask | Ordering:
+) -> EvidenceMask | EvidenceMasks | Ordering:
     """Find the regions that are enough for a model's answer.
 
     Args:
@@ -45,9 +50,43 @@ def explain(
             detector or segmenter also a point (x, y) on the photo, in pixels; by default what the model predicts, or
             the first token of its own answer.
         question: for models that answer questions.
+        against: another answer; what is explained is how far the target scores above it (0 where it does not): the
+            regions that support the one and not the other.
+        top: explain as many of a classifier's likeliest classes, by one search; the result is an EvidenceMasks.
+        answers: explain each of these answers, by one search; the result is an EvidenceMasks.
         progress: True for a bar on stderr, or a function that is called with a Progress after every batch.
     """
-    return Explainer(model, **settings).explain(image, target=target, question=question, progress=progress)
+    explainer = Explainer(model, **settings)
+    if top is None and not answers:
+        return explainer.explain(image, target=target, question=question, against=against, progress=progress)
+    if target is not None or against is not None:
+        raise WhymaskError("several answers are explained one beside the other: leave target and against out.")
+    return explainer.answers(image, top=top, answers=answers, question=question, progress=progress)
+
+
+@accepts_settings
+def explain_words(
+    image: ImageSource,
+    model: ModelSource,
+    *,
+    question: str | None = None,
+    text: str | None = None,
+    progress: Report = None,
+    **settings: Unpack[SettingsDict],
+) -> EvidenceMasks:
+    """Find the regions that each word of a model's answer rests on, by one search.
+
+    Function words, words that a blank image makes about as likely, and words that the model finds unlikely on the
+    whole image are reported as such instead of being given a mask.
+
+    Args:
+        image: a path, bytes, a PIL image or an array, or a list of them.
+        model: a multimodal model, the id of one (see `whymask models`), or anything that `whymask.wrap` takes.
+        question: what is asked; captioning models take none.
+        text: the answer to explain; by default the model's own.
+        progress: True for a bar on stderr, or a function that is called with a Progress after every batch.
+    """
+    return Explainer(model, **settings).words(image, question=question, text=text, progress=progress)
 
 
 @accepts_settings

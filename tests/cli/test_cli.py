@@ -427,3 +427,38 @@ def test_check_reads_the_photos_first():
     answer = whymask_command("check", "efficientnet-lite0", "no-such-photo.jpg")
     assert answer.returncode == 2
     assert "no-such-photo.jpg" in answer.stderr
+
+
+def test_several_answers_on_the_command_line(tmp_path):
+    (tmp_path / "own.py").write_text(QUARTERS)
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (32, 32, 3), np.uint8)).save(tmp_path / "a.png")
+    own = ["explain", f"{tmp_path}/a.png", "--model", f"{tmp_path}/own.py:load", "--regions", "grid:4x4",
+           "--fill", "black", "--k", "4", "--out", str(tmp_path / "out"), "--json"]  # fmt: skip
+    top = whymask_command(*own, "--top", "2")
+    assert top.returncode == 0, top.stderr
+    report = json.loads(top.stdout)
+    assert (report["kind"], len(report["each"])) == ("masks", 2)
+    assert Path(report["files"]["picture"]).name == "a-answers.png"
+    named = json.loads(whymask_command(*own, "--answer", "se", "--answer", "nw").stdout)
+    assert [one["target"]["label"] for one in named["each"]] == ["se", "nw"]
+    contrast = json.loads(whymask_command(*own, "--target", "se", "--against", "nw").stdout)
+    assert contrast["provenance"]["against"] == "nw"
+    for wrong, words in (
+        (["--top", "2", "--words"], "pass one of them"),
+        (["--text", "a cat"], "pass --words too"),
+        (["--top", "2", "--target", "se"], "leave --target"),
+        (["--words"], "has no words to explain"),
+    ):
+        answer = whymask_command(*own, *wrong)
+        assert (answer.returncode, words in answer.stderr) == (2, True), answer.stderr
+
+
+QUARTERS = """
+import whymask
+
+def quarters(images):
+    return images.reshape(len(images), 2, 16, 2, 16, 3).mean(axis=(2, 4, 5)).reshape(len(images), 4) / 255
+
+def load():
+    return whymask.wrap(quarters, labels=["nw", "ne", "sw", "se"], size=32)
+"""

@@ -76,8 +76,8 @@ def _discs(k):
 
 def test_costs_no_more_than_it_says():
     for targets in (1, 5, 20):
-        assert found(Joint(targets, 8), [spots(targets)]).ledger.mec <= DISCS + Joint(targets).tries
-        assert found(Joint(targets), [spots(targets)]).ledger.mec <= 1 + DISCS + GROUPS + Joint(targets).tries
+        assert found(Joint(targets, 8), [spots(targets)]).ledger.mec <= DISCS + Joint(targets, 8).most
+        assert found(Joint(targets), [spots(targets)]).ledger.mec <= 1 + DISCS + GROUPS + Joint(targets).most
 
 
 def _of(respond, target, rows):

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 from whymask.bench.tables import read
 from whymask.data.sources import SOURCES, Place, Source
 from whymask.errors import WhymaskError
-from whymask.explainer.explainer import Settings
+from whymask.explainer.settings import Settings
 from whymask.images.imaging import Resize
 from whymask.images.masking import fills_of
 from whymask.methods import Recipe

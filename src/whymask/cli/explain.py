@@ -2,20 +2,50 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from whymask.cli.many import Task, explain_many, is_one
 from whymask.cli.options import ImageFile, Options, Question, with_options
 from whymask.errors import WhymaskError
-from whymask.explainer.explainer import MODEL
+from whymask.explainer.explainer import MODEL, Explainer
 from whymask.methods import Recipe
 from whymask.metrics.overlap import recurrence
+from whymask.models.base import Wanted
 from whymask.results.mask import EvidenceMask
+from whymask.results.masks import EvidenceMasks
 from whymask.results.ordering import Ordering
+
+
+@dataclass(frozen=True)
+class Several:
+    """What of several answers is to be explained by one search, if anything."""
+
+    top: int | None
+    answers: list[str]
+    words: bool
+    text: str | None
+
+    def __bool__(self) -> bool:
+        return self.words or self.top is not None or bool(self.answers)
+
+    def check(self, target: Wanted, against: str | None, seeds: int) -> None:
+        """Raise an error for options that do not go together."""
+        if self.text is not None and not self.words:
+            raise WhymaskError("--text is the answer whose words are explained: pass --words too.")
+        if (self.top is not None) + bool(self.answers) + self.words > 1:
+            raise WhymaskError("--top, --answer and --words each say what to explain: pass one of them.")
+        if self and (target is not None or against is not None or seeds != 1):
+            raise WhymaskError("several answers are explained at once: leave --target, --against and --seeds out.")
+
+    def explain(self, explainer: Explainer, image: Any, question: str | None, progress: bool) -> EvidenceMasks:
+        """The masks."""
+        if self.words:
+            return explainer.words(image, question=question, text=self.text, progress=progress)
+        return explainer.answers(image, top=self.top, answers=self.answers, question=question, progress=progress)
 
 
 @with_options()
@@ -33,6 +63,13 @@ def explain(
     ] = None,
     point: Annotated[str | None, typer.Option(help="X,Y: the box or segment there on the photo, in pixels.")] = None,
     question: Question = None,
+    against: Annotated[str | None, typer.Option(help="Another answer: why the target and not that one.")] = None,
+    top: Annotated[int | None, typer.Option(help="Explain this many of the likeliest classes, by one search.")] = None,
+    answer: Annotated[
+        list[str] | None, typer.Option(help="An answer to explain beside others, by one search; repeat it for each.")
+    ] = None,
+    words: Annotated[bool, typer.Option("--words", help="Explain each word of the model's own answer.")] = False,
+    text: Annotated[str | None, typer.Option(help="With --words: explain the words of this answer instead.")] = None,
     together: Annotated[bool, typer.Option("--together", help="All images belong to one question.")] = False,
     seeds: Annotated[int, typer.Option(help="Run this many seeds and report which regions recur.")] = 1,
     jobs: Annotated[int, typer.Option(help="Processes for many images, each with a model of its own.")] = 1,
@@ -46,15 +83,23 @@ def explain(
     to one question to a multimodal model, and one mask shows which of them, and which regions, carry the answer.
     """
     wanted = target if point is None else _point(point, target)
+    several = Several(top, answer or [], words, text)
+    several.check(wanted, against, seeds)
     if together and len(images) < 2:
         raise WhymaskError("--together is for several images of one question: pass at least two.")
     if not together and not is_one(images):
         if seeds != 1:
             raise WhymaskError("--seeds compares the searches of one image: pass one.")
+        if several or against is not None:
+            raise WhymaskError("--top, --answer, --words and --against are for one image: pass one.")
         explain_many(images, Task(options, model, wanted, question), jobs)
         return
     explainer, picture = _for_seeds(options, seeds).start(images, model)
-    case = explainer.case(picture, target=wanted, question=question)
+    if several:
+        found = several.explain(explainer, picture, question, options.progress)
+        options.finish(found, f"{_stem(images)}-{'words' if words else 'answers'}", [str(found)], found.as_dict())
+        return
+    case = explainer.case(picture, target=wanted, question=question, against=against)
     started = time.perf_counter()
     results = explainer.search(case, range(options.seed, options.seed + seeds), progress=options.progress)
     seconds = time.perf_counter() - started

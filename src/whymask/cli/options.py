@@ -15,7 +15,8 @@ import typer
 
 from whymask.cli.lists import Json
 from whymask.errors import WhymaskError
-from whymask.explainer.explainer import Explainer, Settings
+from whymask.explainer.explainer import Explainer
+from whymask.explainer.settings import Settings
 from whymask.images.imaging import ImageSource, load_image
 from whymask.models.base import Model
 from whymask.models.registry import load

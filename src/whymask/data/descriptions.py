@@ -7,7 +7,7 @@ from typing import ClassVar
 from whymask.data.base import Place, Source
 from whymask.data.manifest import Sample, write_mask
 from whymask.errors import WhymaskError
-from whymask.explainer.case import bind
+from whymask.explainer.binding import bind
 from whymask.images.described import described, plan
 from whymask.images.sentences import LONGEST, QUESTION, Judged, judge, read, sentence
 from whymask.models.base import Generates, Model

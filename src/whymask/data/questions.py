@@ -16,7 +16,7 @@ from whymask.data.manifest import Sample, write_mask
 from whymask.data.pope import Question, Sampling, ask, find_images, read_questions
 from whymask.errors import WhymaskError
 from whymask.explainer.answers import in_words, yes_or_no
-from whymask.explainer.case import bind
+from whymask.explainer.binding import bind
 from whymask.images.masking import stack
 from whymask.images.scenes import OBJECTS, named
 from whymask.models.base import Model

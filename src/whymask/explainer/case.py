@@ -15,18 +15,19 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from whymask.arrays import Bools, Floats, Rows
-from whymask.errors import whole
+from whymask.errors import WhymaskError, whole
 from whymask.explainer.answers import first_choices
+from whymask.explainer.binding import answering, bind, bind_fills
 from whymask.explainer.responder import Filled, Responder
 from whymask.images.controls import control_pictures
 from whymask.images.imaging import ImageSource, Resize, viewable
-from whymask.images.masking import Fill, Fills, fills_name, fills_of
+from whymask.images.masking import Fills, fills_name, fills_of
 from whymask.images.panels import partition_panels
 from whymask.images.partition import Partition, Regions, partition
 from whymask.methods import Recipe
 from whymask.metrics.curves import Curves
-from whymask.models.base import Bound, Model, Wanted, named
-from whymask.models.batching import Batching, single
+from whymask.models.base import Bound, Model, Wanted, meaning, named
+from whymask.models.batching import Batching
 from whymask.models.memory import PeakMemory
 from whymask.results.base import ExplainedImage
 from whymask.results.mask import EvidenceMask
@@ -44,7 +45,7 @@ from whymask.search.objective import (
     Responses,
     over_fills,
 )
-from whymask.search.protocol import Problem
+from whymask.search.protocol import Algorithm, Problem
 from whymask.version import __version__
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class Case:
     further: tuple[Bound, ...] = ()  # the same image and answer on further fills
     over_fills: OverFills = "mean"
     keep_answer: bool = False  # whether a set is enough where the model still gives the answer, however it scores
+    rival: Bound | None = None  # another answer: explained is the margin over it
     before_batch: Callable[[int], None] | None = None
     """Called with the size of each batch, of gradient methods too; an exception raised here ends the search."""
 
@@ -86,6 +88,7 @@ class Case:
         resize: Resize = "own",
         batch_size: int | None = None,
         keep_answer: bool = False,
+        against: int | str | None = None,
     ) -> Case:
         """Bind an image to a model and divide what the model sees into regions."""
         fills = fills_of(fill)
@@ -100,7 +103,27 @@ class Case:
             settings["over_fills"] = over_fills
         if keep_answer:
             settings["keep"] = "answer"
-        return cls(model, bound, parts, batching(model, batch_size), settings, tuple(further), over_fills, keep_answer)
+        case = cls(model, bound, parts, batching(model, batch_size), settings, tuple(further), over_fills, keep_answer)
+        return case if against is None else case.against(against)
+
+    def against(self, answer: int | str) -> Case:
+        """The same image and answer; explained is the margin over another answer, max(0, f_y - f_z)."""
+        if self.keep_answer:
+            raise WhymaskError("against explains a margin between two scores: keep a share of it, keep=0.9.")
+        rival = answering(self.model, self.bound, answer, self.settings.get("question"))
+        if meaning(rival) == meaning(self.bound):
+            raise WhymaskError(f"the answer and the one it is explained against are both {rival.target.label!r}.")
+        return replace(self, rival=rival, settings=self.settings | {"against": rival.target.label})
+
+    def answering(self, answer: int | str) -> Case:
+        """The same image and fills with another answer, without a forward."""
+        question = self.settings.get("question")
+        bounds = [answering(self.model, filled.bound, answer, question) for filled in self.fills]
+        return replace(self, bound=bounds[0], further=tuple(bounds[1:]))
+
+    def filled(self, bound: Bound) -> Filled:
+        """The image on one fill, or another picture, with the same answers."""
+        return Filled(self, bound) if self.rival is None else Filled(self, bound, each=(bound, self.rival), margin=True)
 
     def again(self, **changes: Any) -> Case:
         """The same image and regions with another target (None: the model's own answer), or with other fills."""
@@ -113,7 +136,7 @@ class Case:
         return replace(self, bound=bound, further=tuple(further))
 
     def __post_init__(self) -> None:
-        self.fills = tuple(Filled(self, bound) for bound in (self.bound, *self.further))
+        self.fills = tuple(self.filled(bound) for bound in (self.bound, *self.further))
 
     def inputs(self, rows: Rows) -> Any:
         """The masked inputs (B, ...) of kept sets (B, n) or pixel masks (B, H, W), on the first fill."""
@@ -192,7 +215,7 @@ class Case:
         pictures = control_pictures(self.bound.canvas, fills, self.partition.pixels(mask))
         options: dict[str, Any] = {"target": self.bound.aim, "question": self.settings.get("question")}
         shown = {
-            name: [Filled(self, bind(self.model, picture, resize="none", **options)) for picture in some]
+            name: [self.filled(bind(self.model, picture, resize="none", **options)) for picture in some]
             for name, some in pictures.items()
         }
         whole_image = np.ones((1, self.partition.n), dtype=bool)
@@ -269,19 +292,7 @@ class Case:
         (full, blank, *own), controls, nominal, fresh = self.controls(mask, np.array(rows), found.asked)
         ledger = Ledger(dict(found.ledger.entries))
         ledger.add("probe", "suff", nominal + self.bound.probes, fresh + self.bound.probes)
-        image = ExplainedImage(
-            photo=viewable(self.bound.image),
-            canvas=self.bound.canvas,
-            fill=self.bound.fill,
-            further_fills=tuple(bound.fill for bound in self.further),
-            box=self.bound.box,
-            partition=self.partition,
-            target=self.bound.target,
-            prediction=named(self.model, self.responses.answers_to(whole_image[None])[0]),
-            full_score=float(full),
-            blank_score=float(blank),
-            photo_size=(self.bound.image.height, self.bound.image.width),
-        )
+        image = self.explained(full, blank)
         if found.order is not None:
             order = tuple(found.order.tolist())
             kept = 0 if selection is None else selection.kept
@@ -309,6 +320,23 @@ class Case:
             [(np.flatnonzero(other.mask).tolist(), float(kept), float(removed)) for other, kept, removed in others]
         )
 
+    def explained(self, full: float, blank: float) -> ExplainedImage:
+        """The image with the scores of the whole of it, which must have been asked for, and of the fill."""
+        whole_image = np.ones((1, self.partition.n), dtype=bool)
+        return ExplainedImage(
+            photo=viewable(self.bound.image),
+            canvas=self.bound.canvas,
+            fill=self.bound.fill,
+            further_fills=tuple(bound.fill for bound in self.further),
+            box=self.bound.box,
+            partition=self.partition,
+            target=self.bound.target,
+            prediction=named(self.model, self.responses.answers_to(whole_image)[0]),
+            full_score=float(full),
+            blank_score=float(blank),
+            photo_size=(self.bound.image.height, self.bound.image.width),
+        )
+
     def _scores(self, frontier: Mapping[int, float]) -> dict[int, float]:
         """The best score of every size; where the answer must be kept, of the sets that keep it."""
         if not self.keep_answer:
@@ -316,11 +344,11 @@ class Case:
         scores = {size: score(value) for size, value in frontier.items()}
         return {size: value for size, value in scores.items() if value is not None}
 
-    def provenance(self, recipe: Recipe, seed: int, fingerprint: str) -> dict[str, Any]:
+    def provenance(self, recipe: Algorithm, seed: int, fingerprint: str) -> dict[str, Any]:
         """Everything needed to get a result again; the model's fingerprint is given, since it may take seconds."""
         return {
             "method": recipe.name,
-            "needs": recipe.method.needs,
+            "needs": recipe.needs,
             "parameters": recipe.parameters,
             "seed": seed,
             "model": self.model.name,
@@ -359,19 +387,3 @@ def batching(model: Model, batch_size: int | None = None) -> Batching:
     if batch_size is not None:
         return Batching(whole("batch_size", batch_size, 1), fixed=True)
     return _LEARNED.setdefault(model, Batching(model.batch_size))
-
-
-def bind(model: Model, image: ImageSource, **options: Any) -> Bound:
-    """Bind an image to a model; one that does not fit into memory is an error."""
-    with single():
-        return model.bind(image, **options)
-
-
-def bind_fills(model: Model, image: ImageSource, fills: Sequence[Fill], **options: Any) -> list[Bound]:
-    """Bind an image to a model once for every fill; what they share is held once."""
-    first = bind(model, image, fill=fills[0], **options)
-    options["target"] = first.aim  # settled
-    if first.panels:
-        options["resize"] = "none"
-    others = (bind(model, first.source, fill=fill, **options) for fill in fills[1:])
-    return [first, *(replace(first, fill=other.fill, fill_inputs=other.fill_inputs) for other in others)]

@@ -1,6 +1,6 @@
 """Where an answer stands among others: the same search for other answers."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -10,7 +10,7 @@ from whymask.errors import WhymaskError
 from whymask.explainer.case import Case
 from whymask.explainer.together import search_together
 from whymask.methods import Recipe
-from whymask.models.base import Bound
+from whymask.models.base import meaning
 from whymask.models.classifier import Classifier
 from whymask.results.mask import EvidenceMask
 from whymask.search.objective import Ledger
@@ -30,12 +30,6 @@ def other_answers(case: Case, null: Null, seed: int) -> list[int | str]:
         )
     others = np.delete(np.arange(len(case.model.labels)), target.index)
     return [int(one) for one in case.problem(seed).rng().permutation(others)[:null]]
-
-
-def meaning(bound: Bound) -> Hashable:
-    """Equal for bounds that score the same: "yes" and "Yes" are one word of a language model."""
-    answer = getattr(bound, "answer", None)
-    return bound.target if answer is None else (answer.wanted, answer.forced, answer.mean)
 
 
 def with_null(

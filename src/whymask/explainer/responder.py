@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 from whymask.arrays import Floats, Rows
 from whymask.images.masking import blend, compose, stack
 from whymask.images.partition import Partition
-from whymask.models.base import Bound, Model, Response
+from whymask.models.base import Bound, Model, RespondsEach, Response, meaning
 from whymask.models.batching import Batching, is_out_of_memory, too_large
 from whymask.search.driver import Piece
 from whymask.search.objective import Responses, pack
+
+MARGIN = np.array([1.0, -1.0])
 
 
 class Owner(Protocol):
@@ -29,16 +31,22 @@ class Owner(Protocol):
 
 @dataclass(eq=False)
 class Filled:
-    """The image of a case on one fill, and every response to masked versions of it."""
+    """The image of a case on one fill, and every response to masked versions of it.
+
+    With `each` a response is a score for every one of these answers; as a `margin`, how far the first of two is above
+    the second, or 0.
+    """
 
     case: Owner
     bound: Bound
     responses: Responses = field(default_factory=Responses)
+    each: tuple[Bound, ...] = ()
+    margin: bool = False
 
     @property
     def key(self) -> Hashable:
         """What can share a batch has the same."""
-        return id(self.case.model), self.bound.key
+        return id(self.case.model), self.bound.key, tuple(meaning(bound) for bound in self.each)
 
     @cached_property
     def _index(self) -> Any:
@@ -104,7 +112,11 @@ class Responder:
                     room.setdefault(key, inputs)
             else:
                 inputs = stack([filled.inputs(rows) for filled, rows in pieces])
-            return first.case.model.respond(inputs, [filled.bound for filled, rows in pieces for _ in rows])
+            model = first.case.model
+            if first.each and isinstance(model, RespondsEach):
+                found = model.respond_each(inputs, first.each)
+                return replace(found, score=(found.score @ MARGIN).clip(0)) if first.margin else found
+            return model.respond(inputs, [filled.bound for filled, rows in pieces for _ in rows])
         except Exception as error:  # of any library
             if not is_out_of_memory(error):
                 raise

@@ -254,6 +254,9 @@ class Explanation(ABC):
         if image.target.is_score:
             return f"The score of the whole image is {image.full_score:.2f}."
         label = repr(image.target.label)
+        if against := self.provenance.get("against"):
+            says = "" if image.prediction is None else f"The model says {image.prediction!r}. "
+            return f"{says}On the whole image {label} scores {image.full_score:.2f} more than {against!r}."
         who = "The model" if question is None else f"Asked {question!r}, the model"
         if image.prediction == image.target.label:
             return f"{who} says {label}, which scores {image.full_score:.2f} on the whole image."

@@ -62,11 +62,11 @@ def bare(axes: Axes, image: Any, **style: Any) -> Any:
     return axes.imshow(image, **style)
 
 
-def contour(axes: Axes, inside: Bools, width: float) -> Any:
+def contour(axes: Axes, inside: Bools, width: float, colour: str = EVIDENCE) -> Any:
     """The border of the True pixels (H, W); padded, so that a border at the image's edge is drawn too."""
     height, length = inside.shape
     padded = np.pad(inside, 1)
-    return axes.contour(padded, levels=[0.5], colors=[EVIDENCE], linewidths=width, extent=(-1, length, -1, height))
+    return axes.contour(padded, levels=[0.5], colors=[colour], linewidths=width, extent=(-1, length, -1, height))
 
 
 def halo(width: float = 1.4) -> list[Any]:

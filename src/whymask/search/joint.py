@@ -34,13 +34,13 @@ class Joint:
         targets: T.
         k: how many regions each mask has; by default as few as keep a share of the target's full score.
         share: this share.
-        tries: how many sets are scored after the first ones. The default is twice that of discs+swap, whatever T is.
+        tries: how many sets are scored after the first ones; by default twice as many as for one target alone.
     """
 
     targets: int
     k: int | None = None
     share: float = 0.9
-    tries: int = 272
+    tries: int | None = None
 
     name = "joint"
     needs: Needs = "sets"
@@ -49,12 +49,19 @@ class Joint:
     def parameters(self) -> dict[str, Any]:
         """Every parameter's value as JSON has it."""
         own = {"share": self.share} if self.k is None else {"k": self.k}
-        return {"targets": self.targets, **own, "tries": self.tries}
+        return {"targets": self.targets, **own, "tries": self.most}
+
+    @property
+    def most(self) -> int:
+        """How many sets are scored after the first ones, at most."""
+        if self.tries is not None:
+            return self.tries
+        return 272 if self.k else 544  # discs+swap tries 136 masks, smallest about 270 at 64 regions
 
     def estimate(self, n: int, fills: int = 1) -> int:
         """About how many forwards it takes on n regions."""
         first = min(n, DISCS) + (0 if self.k else 1 + min(n, GROUPS))
-        return int(fills * first + self.tries * (1 + (fills - 1) / 2))
+        return int(fills * first + self.most * (1 + (fills - 1) / 2))
 
     def settle(self, found: Found) -> Found:
         """What to return from a search that was stopped with this as its best."""
@@ -77,7 +84,7 @@ class Joint:
         for one, own in zip(searches, scores.T, strict=True):
             one.learn(rows, own)
         known = {row.tobytes() for row in rows}
-        rng, left, turn = problem.rng(), self.tries, 0
+        rng, left, turn = problem.rng(), self.most, 0
         while left > 0:
             best = Masks(tuple(one.best for one in searches), tuple(asked.tolist()))
             proposed: dict[bytes, Bools] = {}
@@ -180,8 +187,8 @@ class _Target:
     def expected_gain(self, rows: Bools) -> Floats:
         """What scoring each of some sets (m, n) is expected to gain for this target, (m,).
 
-        Of masks of a given size, by how much log F improves; of the smallest masks, how many regions fewer there are,
-        as a logarithm, times the probability that the goal is reached.
+        Of masks of a given size, by how much log F improves; of the smallest masks, how many regions fewer there are
+        times the probability that the goal is reached.
         """
         assert self.best.score is not None
         change, deviation = self.surrogate.predict(rows)
@@ -189,5 +196,5 @@ class _Target:
             normal = np.exp(-((change / deviation) ** 2) / 2) / np.sqrt(2 * np.pi)
             return np.asarray(deviation * normal + change * ndtr(change / deviation))
         missing = np.log(self.best.goal + FLOOR) - np.log(self.best.score + FLOOR)  # not above 0
-        fewer = np.log(self.best.mask.sum()) - np.log(np.maximum(1, rows.sum(axis=1)))
+        fewer = self.best.mask.sum() - rows.sum(axis=1)
         return np.asarray(np.maximum(0, fewer) * ndtr((change - missing) / deviation))

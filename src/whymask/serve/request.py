@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from PIL import Image
 
 from whymask.errors import WhymaskError, unknown
-from whymask.explainer.explainer import Settings
+from whymask.explainer.settings import Settings
 from whymask.images.imaging import load_image
 from whymask.images.masking import FILLS
 from whymask.methods import METHOD, OF_SIZE, Recipe

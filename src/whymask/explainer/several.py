@@ -1,0 +1,89 @@
+"""Explaining several answers at once: classes, given answers, or the words of a text."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from whymask.errors import WhymaskError, whole
+from whymask.explainer.case import Case, Listener
+from whymask.explainer.joint import Together, different
+from whymask.explainer.settings import Settings
+from whymask.explainer.words import check_text, marked, role
+from whymask.models.classifier import Classifier
+from whymask.results.mask import EvidenceMask
+from whymask.results.masks import EvidenceMasks
+from whymask.results.words import Word
+from whymask.search.joint import Joint
+
+ONE_SEARCH = ("method", "alternatives", "null", "params")  # settings of a search for one answer
+
+
+def check_several(settings: Settings) -> None:
+    """Raise an error for settings that a search for several answers does not have."""
+    for name in ONE_SEARCH:
+        if getattr(settings, name):
+            raise WhymaskError(f"several answers are searched together, by a method of their own: leave {name} out.")
+    if settings.keep == "answer":
+        raise WhymaskError("of several answers at most one is the model's: keep a share of each score, keep=0.9.")
+
+
+def recipe_for(settings: Settings, targets: int) -> Joint:
+    """The search for masks of k regions, or for the smallest that keep a share of each answer's score."""
+    joint = Joint(targets, settings.k if isinstance(settings.k, int) else None)
+    return replace(joint, share=settings.keep) if isinstance(settings.keep, int | float) else joint
+
+
+def likeliest(case: Case, top: int) -> list[int]:
+    """The numbers of a classifier's likeliest answers on the whole image, the first choice first."""
+    model = case.model
+    if not isinstance(model, Classifier):
+        raise WhymaskError(f"top is for classifiers: pass answers=['Yes', 'No'] to {model.name}.")
+    if whole("top", top, 1) > len(model.labels):
+        raise WhymaskError(f"top is {top}, but {model.name} has {len(model.labels)} answers.")
+    bounds = [model.answering(case.bound, number, None) for number in range(len(model.labels))]
+    scores = model.respond_each(case.inputs(np.ones((1, case.partition.n), dtype=bool)), bounds).score[0]
+    return [int(number) for number in np.argsort(-scores, kind="stable")[:top]]
+
+
+def explain_answers(
+    case: Case, answers: Sequence[int | str], settings: Settings, progress: Listener = None
+) -> EvidenceMasks:
+    """A mask for each of some answers, of which those that score the same count once."""
+    together = Together(different([case.answering(answer) for answer in answers]))
+    return _explained(together, range(len(together.cases)), settings, progress)
+
+
+def explain_words(case: Case, text: str, settings: Settings, progress: Listener = None) -> EvidenceMasks:
+    """A mask for each word of a text that the image supports; `case` explains the text as a whole."""
+    found = check_text(text)
+    together = Together([case.answering(marked(text, span)) for span in found])
+    n = case.partition.n
+    full, blank = together.ask(np.array([[True] * n, [False] * n])).tolist()
+    roles = [role(*one) for one in zip(found, full, blank, strict=True)]
+    searched = [number for number, one in enumerate(roles) if one == "content"]
+    masks = _explained(together, searched, settings, progress, case)
+    by_word = dict(zip(searched, masks.each, strict=True))
+    words = tuple(
+        Word(text[span.start : span.end], span.start, span.end, roles[i], full[i], blank[i], by_word.get(i))
+        for i, span in enumerate(found)
+    )
+    return EvidenceMasks(**vars(masks) | {"text": text, "words": words})
+
+
+def _explained(
+    together: Together, numbers: Sequence[int], settings: Settings, progress: Listener, base: Case | None = None
+) -> EvidenceMasks:
+    """Masks for some of the cases, as a result about `base`, or about the first of them."""
+    base = base or together.cases[0]
+    joint = recipe_for(settings, len(numbers))
+    each: list[EvidenceMask] = []
+    if len(numbers):
+        each = together.of(numbers).search(joint, settings.seed, budget=settings.budget, progress=progress)
+    n, ledger = base.partition.n, together.ledger
+    ((full, blank),), sent = base.ask(np.array([[True] * n, [False] * n]))
+    ledger.add("probe", "suff", sent + base.bound.probes, sent + base.bound.probes)
+    provenance = base.provenance(joint, settings.seed, base.model.fingerprint)
+    spent = {name: each[0].provenance[name] for name in ("budget", "seconds", "together")} if each else {}
+    complete = all(mask.complete for mask in each)
+    return EvidenceMasks(base.explained(full, blank), ledger, provenance | spent, complete, each=tuple(each))

@@ -1,0 +1,87 @@
+"""A text as words: what is searched for, and what is not."""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from whymask.errors import WhymaskError
+from whymask.images.imaging import ImageSource, Resize
+from whymask.models.base import Model
+from whymask.results.words import Role
+
+WORD = re.compile(r"\w+(?:['\u2019-]\w+)*")
+LITTLE = """a an the this that these those some any each its his her their my your our it he she they we you i
+there here is are was were be been being am has have had do does did will would can could may might shall should must
+and or but so as if than then to of with by at for from which who whose what while also not no very"""
+FUNCTION = frozenset(LITTLE.split())
+"""English words that say nothing about an image by themselves. Places, numbers, colours and verbs do."""
+SINGLE = 30  # words of a text that are searched for one by one; of a longer text neighbours are one target
+TOKENS = 64  # of the model's own answer, at most
+SHARE, LEAST = 0.8, 0.05  # see `role`
+
+
+class Span(NamedTuple):
+    """A word, or several, in a text."""
+
+    start: int
+    end: int
+    function: bool
+
+
+@runtime_checkable
+class Writes(Protocol):
+    """A model that answers questions in sentences."""
+
+    def answer(self, image: ImageSource, question: str, *, tokens: int = 32, resize: Resize = "own") -> str:
+        """The model's own answer to a question about the whole image."""
+
+    def asked(self, question: str | None) -> str:
+        """The question."""
+
+
+def writes(model: Model) -> Writes:
+    """The model as one that answers in sentences, or an error."""
+    if not isinstance(model, Writes):
+        raise WhymaskError(f"{model.name} has no words to explain: use a multimodal model that runs here.")
+    return model
+
+
+def spans(text: str) -> list[Span]:
+    """The words of a text; of a long one, neighbouring content words together ("small red mug").
+
+    >>> [(text[a:b], function) for text in ["A cat on the sofa."] for a, b, function in spans(text)]
+    [('A', True), ('cat', False), ('on', False), ('the', True), ('sofa', False)]
+    """
+    found = [Span(*match.span(), match[0].lower() in FUNCTION) for match in WORD.finditer(text)]
+    if sum(not span.function for span in found) <= SINGLE:
+        return found
+    joined: list[Span] = []
+    for span in found:
+        before = joined[-1] if joined else None
+        if before and not span.function and not before.function and text[before.end : span.start] == " ":
+            joined[-1] = Span(before.start, span.end, False)
+        else:
+            joined.append(span)
+    return joined
+
+
+def marked(text: str, span: Span) -> str:
+    """The text with this word marked, as targets have it."""
+    return f"{text[: span.start]}[[{text[span.start : span.end]}]]{text[span.end :]}"
+
+
+def role(span: Span, full: float, blank: float) -> Role:
+    """Whether to search for a word: not where a blank image makes it about as likely, nor where nothing does."""
+    if span.function:
+        return "function"
+    if full < LEAST:
+        return "unlikely"
+    return "prior" if blank >= SHARE * full else "content"
+
+
+def check_text(text: str) -> Sequence[Span]:
+    """The words of a given text; an error where there are none, or marks."""
+    found = spans(text)
+    if not found or "[[" in text:
+        raise WhymaskError(f"text is a sentence in plain words, such as 'a dog on a sofa', not {text!r}.")
+    return found

@@ -1,0 +1,104 @@
+"""The figure of several masks: a text with coloured words, or answers, each with its evidence on the photo."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from whymask.results.base import ExplainedImage
+from whymask.results.figure import TALLEST, WIDEST
+from whymask.results.mask import EvidenceMask
+from whymask.results.plotting import WIDTH, bare, contour, halo, small_text, wrapped
+from whymask.results.words import Word
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#8C564B", "#666666")
+"""Told apart by colour-blind readers; the ninth mask has the first colour again."""
+GREY = "#8a8a8a"
+COLUMNS, LINE = 4, 0.2  # panels a row; height of a line of text, in inches
+LETTERS = 78  # of the text, in a line
+
+
+@small_text
+def masks_figure(
+    image: ExplainedImage, each: Sequence[EvidenceMask], text: str | None, words: Sequence[Word]
+) -> Figure:
+    """The text with coloured words, the bars of what supports each, and a panel for every mask."""
+    from matplotlib.figure import Figure
+
+    count = max(1, len(each))
+    columns = min(COLUMNS, count)
+    rows = ceil(count / columns)
+    height, width = image.photo.shape[:2]
+    slope = 1 / min(WIDEST, max(TALLEST, width / height))
+    lines = _lines(text or "", words) if words else []
+    above = LINE * 1.6 * len(lines) + (0.1 if lines else 0)
+    panel = WIDTH / max(columns, 2) * slope + 0.45
+    figure = Figure(figsize=(WIDTH, above + rows * panel), layout="constrained")
+    parts: Any = figure.subfigures(2 if lines else 1, 1, height_ratios=[above, rows * panel] if lines else None)
+    if lines:
+        _draw_text(parts[0].subplots(), lines, text or "", words)
+    grid: Any = (parts[1] if lines else parts).subplots(rows, columns, squeeze=False)
+    for axes in grid.flat[len(each) :]:
+        axes.set_axis_off()
+    for number, (axes, mask) in enumerate(zip(grid.flat, each, strict=False)):
+        _draw_mask(axes, image, mask, COLOURS[number % len(COLOURS)], _name(words, mask))
+    return figure
+
+
+def _name(words: Sequence[Word], mask: EvidenceMask) -> str:
+    return next((word.text for word in words if word.mask is mask), mask.target.label)
+
+
+def _draw_mask(axes: Axes, image: ExplainedImage, mask: EvidenceMask, colour: str, name: str) -> None:
+    """The photo with the evidence in its own brightness and outlined, the rest darker."""
+    inside = image.on_photo(mask.mask) > 0
+    shown = np.where(inside[..., None], 1.0, 0.4) * image.photo
+    bare(axes, shown.astype(np.uint8))
+    axes.set(autoscale_on=False)
+    contour(axes, inside, 1.2, colour).set_path_effects(halo(2.0))
+    scores = f"{mask.full_score:.2f} whole, {mask.score:.2f} these, {mask.blank_score:.2f} blank"
+    axes.set_title(wrapped(name, 24), color=colour, weight="bold")
+    axes.set_xlabel(f"{scores}\n{mask.verdict.code.replace('_', ' ')}", fontsize=6)
+
+
+def _lines(text: str, words: Sequence[Word]) -> list[tuple[int, int]]:
+    """(first, last + 1) characters of each line that the text is broken into, between words."""
+    lines, start = [], 0
+    for word in words:
+        if word.end - start > LETTERS and word.start > start:
+            lines.append((start, word.start))
+            start = word.start
+    return [*lines, (start, len(text))]
+
+
+def _draw_text(axes: Axes, lines: Sequence[tuple[int, int]], text: str, words: Sequence[Word]) -> None:
+    """The text in a fixed grid of letters; under each word a bar, filled as far as the image supports the word."""
+    axes.set(xlim=(0, LETTERS), ylim=(len(lines), 0))
+    axes.set_axis_off()
+    masked = (word for word in words if word.mask is not None)
+    colours = {id(word): COLOURS[number % len(COLOURS)] for number, word in enumerate(masked)}
+    style: dict[str, Any] = {"family": "monospace", "fontsize": 8, "va": "center", "ha": "center"}
+    bar: dict[str, Any] = {"linewidth": 2.5, "solid_capstyle": "butt"}
+    for row, (first, last) in enumerate(lines):
+        covered = np.zeros(last - first, dtype=bool)
+        for word in words:
+            if not first <= word.start < last:
+                continue
+            covered[word.start - first : word.end - first] = True
+            colour = colours.get(id(word), "#222222" if word.role == "function" else GREY)
+            left, length = word.start - first, word.end - word.start
+            for place, letter in enumerate(text[word.start : word.end], left):
+                weight = "bold" if word.mask is not None else "normal"
+                axes.text(place + 0.5, row + 0.35, letter, color=colour, weight=weight, **style)
+            if word.role != "function":
+                for share, shade in ((1.0, "#dddddd"), (word.support, colour)):
+                    axes.plot([left, left + length * share], [row + 0.78] * 2, color=shade, **bar)
+        for place in np.flatnonzero(~covered).tolist():
+            axes.text(place + 0.5, row + 0.35, text[first + place], color="#222222", **style)
