@@ -81,7 +81,7 @@ def test_the_table_has_a_row_of_medians_for_each_tool(peers):
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     assert len(cells) == len(header.strip("|").split("|"))
     assert cells[:6] == ["lime", "3", "1,000", "100%", "20.0%", "30.0%"]
-    assert cells[6] == "3.0"  # 2 and 4 on the photos that both have
+    assert cells[6] == "+10.0 [+5.0, +15.0]"  # 5 and 15 points more on the photos that both have
     assert cells[7:11] == ["0.90"] * 4
     assert cells[11:] == ["67%", "67%"]
     assert ours.startswith("| whymask | 2 |")
