@@ -130,7 +130,7 @@ PAGES = {
     "bench/efficientnet-lite1": Page(
         "EfficientNet-lite1",
         ("efficientnet-lite1", "efficientnet-lite1-cpu"),
-        f"{ONE_GPU} On a CPU: the split repair, as many rows of it as were computed.",
+        f"{ONE_GPU} On a CPU: the split repair.",
         **NETWORK,
     ),
     "bench/efficientnet-lite2": Page("EfficientNet-lite2", ("efficientnet-lite2",), **NETWORK),
