@@ -9,7 +9,7 @@ fills.py. The numbers of every photo and tool are appended to a file as they are
 Install: pip install 'whymask[peers]'; ReX, which asks for one version of numpy, and what it needs:
          pip install --no-deps rex-xai; pip install anytree fastcache imutils sqlalchemy tabulate toml
 Run:     python benchmarks/peers.py FOLDER --out records.jsonl
-Publish: python benchmarks/peers.py --out results/peers.jsonl > docs/results/peers.md
+Publish: python benchmarks/peers.py --out results/peers.jsonl > docs/peers.md
 """
 
 import argparse
@@ -74,7 +74,7 @@ Versions: {versions}.
   mean colour and dark_defocus are new to all. A smaller mask depends more on what is shown around it, so a tool that
   keeps three times the area keeps more on a fill it has not seen: compare what is kept at similar areas.
 - That noise is among the fills of whymask's default was decided after photos of this half had been seen
-  ([which fill to search on](../fills.md)).
+  ([which fill to search on](fills.md)).
 - One model, {photos} photos, right answers, one seed: shares of photos are good to about 20 points. Times are left out:
   they are of a shared machine. ReX asks for another version of numpy than whymask; it ran with whymask's.
 """

@@ -92,7 +92,7 @@ def test_the_table_has_a_row_of_medians_for_each_tool(peers):
 
 @pytest.mark.skipif(not RECORDS.is_file(), reason="no records of other tools are published")
 def test_the_published_page_is_that_of_the_records(peers):
-    assert (ROOT / "docs/results/peers.md").read_text() == peers.page(peers.read(RECORDS))
+    assert (ROOT / "docs/peers.md").read_text() == peers.page(peers.read(RECORDS))
 
 
 def test_half_a_line_at_the_end_of_the_records_is_dropped(peers, tmp_path):
