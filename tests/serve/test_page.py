@@ -11,6 +11,7 @@ from whymask.models.base import Target
 from whymask.results.base import Explanation
 
 from serve.served import Slow, photo, serving, until
+from views.spoken import TEXT, spoken
 
 SLOW = {"method": "greedy", "regions": "grid:8x8"}
 
@@ -100,6 +101,23 @@ def test_history(page, slow):
     page.locator("#past a").first.click()
     page.locator("#viewer").wait_for()
     assert "3 of 16 regions" in page.locator(".wm-head").inner_text()
+
+
+def test_the_words_of_a_text(page, server, tmp_path):
+    name, text = "00000000000000ab", TEXT.replace("🦊", "A")  # no font of the figure has foxes
+    server[1].history.save(name, replace(spoken(), text=text))
+    page.goto(f"{server[0]}/#{name}")
+    page.locator("#viewer[data-ready]").wait_for()
+    assert page.title() == f"{text} · whymask"
+    page.get_by_role("button", name="three", exact=True).click()
+    assert page.locator(".wm-card").filter(visible=True).locator("h2 bdi").inner_text() == "three"
+    assert page.locator("#past a bdi").first.inner_text() == text
+    for what in ("report", "figure", "result"):
+        with page.expect_download() as download:
+            page.get_by_role("link", name=f"Save the {what}").click()
+        download.value.save_as(tmp_path / what)
+    assert Explanation.load(tmp_path / "result").text == text
+    server[1].history.delete(name)
 
 
 def test_cancel(page, server, slow):

@@ -90,6 +90,11 @@ class Explanation(ABC):
         return self.image.target
 
     @property
+    def title(self) -> str:
+        """What it is called in lists and headings."""
+        return self.image.target.label
+
+    @property
     def n(self) -> int:
         """Number of regions of the image."""
         return self.image.partition.n
@@ -241,7 +246,7 @@ class Explanation(ABC):
         return [sentence[0].upper() + sentence[1:] + "."]
 
     def __repr__(self) -> str:
-        label, model = shortened(self.image.target.label), self.provenance.get("model")
+        label, model = shortened(self.title), self.provenance.get("model")
         return f"<{type(self).__name__} of {label!r} on {model}: {self._brief()}>"
 
     @abstractmethod

@@ -15,7 +15,6 @@ from whymask.results.masks_figure import masks_figure
 from whymask.results.storage import Arrays, Header
 from whymask.results.words import Word
 from whymask.utils.archive import require
-from whymask.utils.text import shortened
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -53,6 +52,11 @@ class EvidenceMasks(Explanation):
                 raise KeyError(which)
             return found
         return self.each[which]
+
+    @property
+    def title(self) -> str:
+        """The text, or the answers."""
+        return ", ".join(mask.target.label for mask in self.each) if self.text is None else self.text
 
     def heatmap(self) -> Floats:
         """(H, W) for how many of the answers a pixel is evidence, as a share."""
@@ -116,8 +120,7 @@ class EvidenceMasks(Explanation):
         return "\n".join([*lines, self._end()])
 
     def _brief(self) -> str:
-        what = "answers" if self.text is None else f"words of {shortened(self.text)!r}"
-        return f"masks for {len(self.each)} {what}"
+        return f"masks for {len(self.each)} {'answers' if self.text is None else 'words'}"
 
 
 def _line(name: str, mask: EvidenceMask) -> str:

@@ -77,7 +77,7 @@ class History:
             result = self.load(name)
             assert result is not None
             settings = {setting: result.provenance.get(setting) for setting in ("method", "model", "question")}
-            shown = all_displayed({"id": name, "label": result.target.label, **settings})
+            shown = all_displayed({"id": name, "label": result.title, **settings})
             return {**shown, "thumbnail": thumbnail(result.image.photo)}
         except Exception as error:  # whatever is in the file, the other results are shown
             log.warning("%s.npz is not shown: %s", name, type(error).__name__)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whymask.errors import WhymaskError
-from whymask.results import EvidenceMask, ExplainedImage, Explanation, Ordering, Repair
+from whymask.results import EvidenceMask, EvidenceMasks, ExplainedImage, Explanation, Ordering, Repair
 from whymask.results.figure import aspect, headline, said, show_evidence, slope
 from whymask.results.plotting import LINES, WIDTH, bare, fixed_scales, small_text, wrapped
 
@@ -111,6 +111,8 @@ def common_image(explanations: Sequence[Explanation]) -> ExplainedImage:
         raise WhymaskError("there is nothing to compare: pass at least one explanation.")
     first = explanations[0].image
     for one in explanations:
+        if isinstance(one, EvidenceMasks):
+            raise WhymaskError("a result with masks for several answers cannot be compared: pass its masks one by one.")
         if not np.array_equal(one.image.canvas, first.canvas) or one.target != first.target:
             raise WhymaskError("only explanations of one image and one answer can be compared.")
     return first

@@ -11,7 +11,8 @@ from PIL import Image
 
 from whymask.images.imaging import Box, Canvas
 from whymask.images.partition import Partition
-from whymask.results import Explanation, Ordering
+from whymask.results import EvidenceMasks, Explanation, Ordering
+from whymask.results.masks_figure import COLOURS
 from whymask.utils.text import all_displayed
 
 
@@ -25,11 +26,23 @@ def document(explanations: Sequence[Explanation], names: Sequence[str]) -> dict[
         key = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:12]
         if key not in pictures:
             pictures[key] = picture(image.photo, image.canvas, image.fill, image.box, image.partition)
-        entry = {"name": name, "picture": key, "remarks": explanation.remarks, **explanation.as_dict()}
+        about = {"name": name, "title": explanation.title, "picture": key, "remarks": explanation.remarks}
+        entry = about | explanation.as_dict()
         if isinstance(explanation, Ordering):
             entry["prefix"] = explanation.prefix
+        if isinstance(explanation, EvidenceMasks):
+            entry |= {"colours": COLOURS, "between": between(explanation)}
         entries.append(all_displayed(entry))
     return {"pictures": pictures, "explanations": entries}
+
+
+def between(masks: EvidenceMasks) -> list[str]:
+    """What stands before the first word of a text, between its words and after the last: no script counts characters
+    as Python does.
+    """
+    text = masks.text or ""
+    starts, ends = [word.start for word in masks.words], [word.end for word in masks.words]
+    return [text[end:start] for end, start in zip([0, *ends], [*starts, len(text)], strict=True)]
 
 
 def picture(photo: Canvas, canvas: Canvas, fill: Canvas, box: Box, partition: Partition) -> dict[str, Any]:

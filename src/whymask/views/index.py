@@ -7,7 +7,8 @@ from urllib.parse import quote
 
 import numpy as np
 
-from whymask.results import Explanation, Ordering
+from whymask.arrays import Bools
+from whymask.results import EvidenceMasks, Explanation, Ordering
 from whymask.results.figure import dimmed
 from whymask.utils.text import displayed
 from whymask.views.document import thumbnail
@@ -39,12 +40,19 @@ def _card(entry: Entry) -> str:
             f"<figcaption><span>{name}</span><span>{escape(displayed(entry.error))}</span></figcaption></figure>"
         )
     image = found.image
-    regions = found.order[: found.prefix] if isinstance(found, Ordering) else getattr(found, "regions", ())
-    shown = thumbnail(np.rint(dimmed(image, image.pixels(regions))).astype(np.uint8), side=300)
-    about = [image.target.label, str(getattr(found, "verdict", ""))]
+    shown = thumbnail(np.rint(dimmed(image, _evidence(found))).astype(np.uint8), side=300)
+    about = [found.title, str(getattr(found, "verdict", ""))]
     return (
         f'<figure class="wb-case"><a href="{escape(quote(entry.picture))}"><img src="{shown}" alt="{name}"></a>'
         f"<figcaption><span>{name}</span><strong>{image.full_score:.2f}</strong>"
         + "".join(f"<span>{escape(displayed(text))}</span>" for text in about if text)
         + "</figcaption></figure>"
     )
+
+
+def _evidence(found: Explanation) -> Bools:
+    """(H, W) the pixels of a result's mask, of all its masks, or of the prefix of its ordering."""
+    if isinstance(found, EvidenceMasks):
+        return found.heatmap() > 0
+    regions = found.order[: found.prefix] if isinstance(found, Ordering) else getattr(found, "regions", ())
+    return found.image.pixels(regions)

@@ -13,7 +13,7 @@ from whymask.utils.text import displayed
 from whymask.views.document import document
 
 STATIC = files("whymask.views") / "static"
-VIEWER = ("image.js", "curves.js", "parts.js", "viewer.js")
+VIEWER = ("image.js", "curves.js", "parts.js", "words.js", "viewer.js")
 """The viewer's scripts, in the order they are loaded."""
 
 PAGE = Template("""\
@@ -45,7 +45,7 @@ def report(explanations: Sequence[Explanation], names: Sequence[str]) -> str:
         "whymask.mount(document.getElementById('viewer'), JSON.parse(document.getElementById('document').textContent));"
     )
     script = "\n".join([*map(asset, VIEWER), boot])
-    title = " \u00b7 ".join(dict.fromkeys(displayed(one.target.label) for one in explanations))
+    title = " \u00b7 ".join(dict.fromkeys(displayed(one.title) for one in explanations))
     # In a script element only "<" could end the data early.
     data = json.dumps(document(explanations, names), allow_nan=False).replace("<", "\\u003c")
     body = VIEW.substitute(data=data, script=script)

@@ -50,8 +50,11 @@ whymask.ExplainedImage = class ExplainedImage {
     context.drawImage(this.cut, 0, 0);
   }
 
-  /** The photo with the regions in `kept`, as `show` says; also `heat` (n values 0 to 1) and `focus` (a region). */
-  paint(target, kept, { show, heat = null, focus = -1 }) {
+  /**
+   * The photo with the regions in `kept`, as `show` says; also `heat` (n values 0 to 1), `focus` (a region) and
+   * `outlines`, each [regions, colour].
+   */
+  paint(target, kept, { show, heat = null, focus = -1, outlines = [] }) {
     const width = Math.round(this.photo.naturalWidth * this.scale);
     const height = Math.round(this.photo.naturalHeight * this.scale);
     fit(target, width, height);
@@ -78,6 +81,10 @@ whymask.ExplainedImage = class ExplainedImage {
     }
     context.restore();
     if (show.outline) this.#outline(context, seen, (region) => kept[region], ExplainedImage.EVIDENCE);
+    outlines.forEach(([regions, colour], i) => {
+      // Those below are wider: where several share a border, all of their colours are seen.
+      this.#outline(context, seen, (region) => regions.includes(region), colour, outlines.length - 1 - i);
+    });
     if (focus >= 0) this.#outline(context, seen, (region) => region === focus, "#FFFFFF");
   }
 
@@ -109,7 +116,7 @@ whymask.ExplainedImage = class ExplainedImage {
   }
 
   /** Every border between a region that is in and one that is not, or the end of the grid. */
-  #outline(context, [left, top, wide, high], isIn, colour) {
+  #outline(context, [left, top, wide, high], isIn, colour, above = 0) {
     const { width, height, labels } = this;
     const inside = Uint8Array.from({ length: this.n }, (_, region) => (isIn(region) ? 1 : 0));
     const x = (column) => left + (column / width) * wide;
@@ -133,7 +140,7 @@ whymask.ExplainedImage = class ExplainedImage {
     context.lineCap = "round";
     for (const [stroke, thick] of [["rgb(0 0 0 / 0.65)", 7], [colour, 3.5]]) {
       context.strokeStyle = stroke;
-      context.lineWidth = thick;
+      context.lineWidth = thick + 4 * above;
       context.stroke(path);
     }
   }

@@ -212,7 +212,7 @@ async function show(id, turn) {
   const links = () => Object.entries(files).map(([name, text]) => save(name, text));
   const saves = () => whymask.el("div", { class: "saves" }, ...links());
   delete at("viewer").dataset.ready;
-  only("viewer", found.explanations[0].target.label);
+  only("viewer", found.explanations[0].title);
   await whymask.mount(at("viewer"), found, { extra: saves });
   if (turn !== page.turn) return;
   at("viewer").querySelector("h1").focus({ preventScroll: true });

@@ -63,7 +63,7 @@ whymask.plotted = function plotted(label, plot, keys) {
 /** The tables below an explanation, folded. */
 whymask.folds = function folds(view) {
   const { entry, curves } = view;
-  const { el, table, fold } = whymask;
+  const { table, fold } = whymask;
   const measures = curves ? ["insertion_auc", "deletion_auc", "at@30", "at@50", "high", "best@30", "best@50"] : [];
   const own = ["full_score", "blank_score", ...(view.ordered ? [] : ["score", "removed_score", "area", "goal"])];
   const others = view.masks.slice(1).flatMap(({ score, removed_score: removed }, i) =>
@@ -78,18 +78,26 @@ whymask.folds = function folds(view) {
     ...others];
   const shown = (value) => typeof value === "number" ? value.toFixed(4) : value ? "yes" : "no";
   const rounded = all.filter(([, value]) => value !== null).map(([name, value]) => [name, shown(value)]);
+  const held = view.ordered ? "Every region" : `Regions of the mask${view.masks.length > 1 ? "s" : ""}`;
+  return [
+    fold("Numbers", table(["measure", "value"], rounded)),
+    fold(held, () => whymask.regionTable(view)),
+    ...whymask.origins(entry),
+  ];
+};
+
+/** What a result cost and how to get it again, folded. */
+whymask.origins = function origins(entry) {
+  const { el, table, fold } = whymask;
   const image = { suff: "kept", necc: "removed" };
   const stages = Object.entries(entry.ledger.stages).flatMap(([stage, sides]) =>
     Object.entries(sides).map(([side, { mec, nominal }]) => [stage, image[side], mec, nominal]));
-  const held = view.ordered ? "Every region" : `Regions of the mask${view.masks.length > 1 ? "s" : ""}`;
   const sum = ["search in all", "", entry.ledger.mec, entry.ledger.nominal];
-  const replayed = curves ? [["replay", "", curves.forwards, ""]] : [];
+  const replayed = entry.curves ? [["replay", "", entry.curves.forwards, ""]] : [];
   const cost = table(["stage", "image", "forwards", "without a cache"], [...stages, sum, ...replayed]);
   const seconds = entry.provenance.seconds;
   const time = seconds ? el("p", { class: "wm-small" }, `${seconds.toFixed(1)} s for the search.`) : null;
   return [
-    fold("Numbers", table(["measure", "value"], rounded)),
-    fold(held, () => whymask.regionTable(view)),
     fold("What it cost", cost, time),
     fold("How to get this again", table(["setting", "value"], whymask.flat(entry.provenance))),
   ];

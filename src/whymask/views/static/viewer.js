@@ -12,7 +12,7 @@ whymask.mount = function mount(root, doc, { extra = () => null } = {}) {
     const entry = doc.explanations[number];
     const image = await images[entry.picture];
     if (wanted !== number) return; // another tab was chosen meanwhile
-    const view = new whymask.View(entry, image, extra(entry));
+    const view = new (entry.kind === "masks" ? whymask.WordsView : whymask.View)(entry, image, extra(entry));
     panel.replaceChildren(...view.children);
     view.start();
     root.dataset.ready = number;
@@ -41,7 +41,7 @@ whymask.tabs = function tabs(explanations, show) {
     show(number);
   };
   const buttons = explanations.map((entry, number) => {
-    const score = "score" in entry ? `${entry.kind} ${two(entry.score)}` : "";
+    const score = "score" in entry ? `${entry.kind} ${two(entry.score)}` : entry.each ? `${entry.each.length} masks` : "";
     const note = entry.curves ? `insertion ${two(entry.curves.insertion_auc)}` : score;
     const button = el("button", { type: "button", role: "tab", id: `wm-tab-${number}`, "aria-controls": "wm-panel" },
       el("bdi", {}, entry.name), el("small", {}, note));

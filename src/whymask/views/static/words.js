@@ -1,0 +1,168 @@
+// The words of a text, or several answers: the evidence of the one pointed at, and of those pinned, each in a colour.
+"use strict";
+
+whymask.WordsView = class WordsView {
+  /** Scores of a word: [what it is called, class of its bar]. */
+  static SCORES = { full_score: ["whole image", "whole"], score: ["only its regions", "only"], blank_score: ["blank image", "blank"] };
+  static ROLES = { prior: "the image does not support it", unlikely: "the model finds it unlikely" };
+
+  /** An explanation of kind "masks" from the document. `extra` goes below the heading. */
+  constructor(entry, image, extra) {
+    Object.assign(this, { entry, image, pointed: null, pinned: new Map() }); // pinned words, each with its colour
+    this.ofText = entry.text !== null;
+    const listed = this.ofText ? entry.words : entry.each.map((mask, number) => ({
+      text: mask.target.label, role: "content", full_score: mask.full_score, blank_score: mask.blank_score,
+      sentence: mask.verdict.sentence, mask: number }));
+    this.words = listed.map((word) => this.#word(word));
+    this.explained = this.words.filter((word) => word.role !== "function");
+    this.#build(extra);
+  }
+
+  /** Draw once the view is in the page. */
+  start() {
+    this.#draw();
+  }
+
+  /** A word of the document with its mask, its colour, and what shows it. */
+  #word({ mask: number, ...given }) {
+    const mask = number === null ? null : this.entry.each[number];
+    const { colours } = this.entry;
+    const word = { ...given, score: mask?.score ?? null, mask, colour: mask ? colours[number % colours.length] : "var(--bad)" };
+    if (word.role === "function") return word;
+    const { el } = whymask;
+    const columns = Object.entries(WordsView.SCORES).map(([name, [, kind]]) => {
+      const column = el("i", { class: `wm-column wm-${kind}` });
+      if (word[name] === null) column.style.visibility = "hidden";
+      else column.style.height = `${100 * word[name]}%`;
+      return column;
+    });
+    const marks = el("span", { class: "wm-columns", "aria-hidden": "true" }, ...columns);
+    const button = el("button", { type: "button", class: `wm-word wm-${word.role}`, "aria-pressed": false },
+      marks, el("span", {}, word.text));
+    button.addEventListener("click", () => this.#pin(word));
+    // A finger that taps neither points nor focuses for long: it pins.
+    button.addEventListener("pointerenter", (event) => event.pointerType !== "touch" && this.#look(word));
+    button.addEventListener("focus", () => button.matches(":focus-visible") && this.#look(word));
+    for (const end of ["pointerleave", "blur"]) {
+      button.addEventListener(end, () => this.pointed === word && this.#look(null));
+    }
+    return Object.assign(word, { button, card: this.#card(word) });
+  }
+
+  /** What there is to say about a word. */
+  #card(word) {
+    const { el, two, percent, isolated, bar } = whymask;
+    const scores = Object.entries(WordsView.SCORES).filter(([name]) => word[name] !== null).map(([name, [what, kind]]) =>
+      el("li", { class: `wm-${kind}` }, what, el("b", {}, two(word[name])), bar(word[name])));
+    const { regions, area } = word.mask ?? {};
+    const size = regions ? el("small", {}, `${regions.length} of ${this.entry.n} regions, ${percent(area)}`) : null;
+    return el("section", { class: `wm-card wm-${word.role}`, hidden: "" },
+      el("h2", {}, isolated(word.text), " ", size), el("p", {}, isolated(word.sentence)), el("ul", {}, ...scores));
+  }
+
+  #look(word) {
+    this.pointed = word;
+    this.#draw();
+  }
+
+  #pin(word) {
+    if (!this.pinned.delete(word)) {
+      const used = [...this.pinned.values()];
+      const free = this.entry.colours.find((colour) => !used.includes(colour));
+      this.pinned.set(word, word.mask && used.includes(word.colour) ? (free ?? word.colour) : word.colour);
+    }
+    this.#draw();
+  }
+
+  #draw() {
+    const { pointed, pinned, image, explained } = this;
+    const shown = explained.filter((word) => pinned.has(word) || word === pointed);
+    const regions = (words) => words.flatMap((word) => word.mask?.regions ?? []);
+    const lit = regions(pointed ? [pointed] : shown);
+    const kept = Uint8Array.from({ length: image.n }, (_, region) => (lit.includes(region) ? 1 : 0));
+    const colour = (word) => pinned.get(word) ?? word.colour;
+    const outlines = shown.filter((word) => word.mask).map((word) => [word.mask.regions, colour(word)]);
+    image.paint(this.photo, kept, { show: { mask: shown.length > 0 }, outlines });
+    for (const word of explained) {
+      word.button.setAttribute("aria-pressed", pinned.has(word));
+      word.card.hidden = !shown.includes(word);
+      for (const element of [word.button, word.card]) element.style.setProperty("--colour", colour(word));
+    }
+    this.hint.hidden = shown.length > 0;
+    const names = shown.map((word) => `\u201c${word.text}\u201d${word.mask ? "" : ", which has none"}`).join(", ");
+    this.photo.setAttribute("aria-label", shown.length ? `The photo with the evidence for ${names}` : "The photo");
+  }
+
+  #build(extra) {
+    const { el, isolated, quoted, words, fold } = whymask;
+    const { entry } = this;
+    const { question } = entry.provenance;
+    const says = this.ofText || entry.prediction === null ? null
+      : el("p", {}, ...words`The model says ${quoted(entry.prediction)}.`);
+    const title = `The evidence for each ${this.ofText ? "word" : "answer"}`;
+    this.photo = el("canvas", { class: "wm-canvas", role: "img" });
+    this.hint = el("p", { class: "wm-hint" }, this.#hint());
+    const photo = el("section", { class: "wm-photo", "aria-label": "The photo and its evidence" }, this.photo);
+    const cards = el("div", { class: "wm-cards", "aria-live": "polite" }, ...this.explained.map((word) => word.card));
+    const stage = el("div", { class: "wm-reading" }, photo,
+      el("div", {}, this.#sentence(), this.#legend(), this.hint, cards));
+    stage.style.setProperty("--shape", this.image.photo.naturalWidth / this.image.photo.naturalHeight);
+    this.children = [
+      el("header", { class: "wm-head" },
+        question ? el("p", { class: "wm-question" }, isolated(question)) : null,
+        el("h1", { tabindex: -1 }, title), says, ...entry.remarks.map((remark) => el("p", {}, isolated(remark))), extra),
+      stage,
+      el("div", { class: "wm-folds" },
+        fold(`Every ${this.ofText ? "word" : "answer"}`, () => this.#table()), ...whymask.origins(entry)),
+    ];
+    const escape = (event) => {
+      if (!stage.isConnected) return document.removeEventListener("keydown", escape);
+      if (event.key !== "Escape") return;
+      this.pinned.clear();
+      this.#look(null);
+    };
+    document.addEventListener("keydown", escape);
+  }
+
+  /** The text, its words as buttons; or the answers. */
+  #sentence() {
+    const { el } = whymask;
+    const { between } = this.entry;
+    const parts = this.words.flatMap((word, i) => {
+      const rest = this.ofText ? between[i + 1] : " ";
+      const close = rest.match(/^\S*/)[0]; // such as a comma, on the line of its word
+      const shown = word.button ?? word.text;
+      return [close ? el("span", { class: "wm-closed" }, shown, close) : shown, rest.slice(close.length)];
+    });
+    const label = this.ofText ? "The text" : "The answers";
+    return el("div", { class: "wm-sentence", role: "group", "aria-label": label, dir: "auto" }, between[0], ...parts);
+  }
+
+  #legend() {
+    const { el, key } = whymask;
+    const roles = Object.entries(WordsView.ROLES).filter(([role]) => this.words.some((word) => word.role === role));
+    return el("div", { class: "wm-legend" },
+      ...Object.values(WordsView.SCORES).map(([what, kind]) => key(`wm-key-column wm-${kind}`, what)),
+      ...roles.map(([role, what]) => el("span", {}, el("span", { class: `wm-sample wm-${role}` }, "word"), ` ${what}`)));
+  }
+
+  #hint() {
+    const one = this.ofText ? "a word" : "an answer";
+    return matchMedia("(hover: none)").matches ? `Tap ${one} to see its evidence; tap several to compare them.`
+      : `Point at ${one} to see its evidence, click it to pin it. Escape unpins all.`;
+  }
+
+  #table() {
+    const { two, table } = whymask;
+    const { label_values: names } = this.entry;
+    const rows = this.words.map((word) => {
+      const { mask } = word;
+      const regions = mask ? mask.regions.map((region) => (names ? names[region] : region)).join(", ") : "\u2013";
+      const verdict = mask ? mask.verdict.code.replaceAll("_", " ") : word.role;
+      const scores = [word.full_score, word.score, mask?.removed_score ?? null, word.blank_score].map(two);
+      return [word.text, verdict, ...scores, regions];
+    });
+    const what = this.ofText ? "word" : "answer";
+    return table([what, "verdict", "whole", "only its regions", "without them", "blank", "regions"], rows);
+  }
+};
