@@ -3,8 +3,8 @@
 Real architectures with random weights, built on the device, and processors with the published settings: speed does not
 depend on the weights. "transformers" is its own forward on inputs that lie ready, "whymask" makes masked images, their
 inputs, a forward and the answer's probability, both at their best batch size and measured in turn. "plain loop" masks,
-processes and runs one image at a time, "search" is TRACE with its own batches. A model named with /pil has the image
-processor that runs on Pillow, as it does without torchvision.
+processes and runs one image at a time, "search" is TRACE with its own batches. A model named with /pil or /torchvision
+has the image processor that runs on it; transformers chooses one by itself for the others.
 
 Run: python benchmarks/image_text_speed.py --device cuda [--models qwen3_vl gemma3] [--out speed.json] | --tiny
 """
@@ -211,7 +211,7 @@ def measure(kind: str, options: argparse.Namespace) -> dict:
             if not is_out_of_memory(error):
                 raise
             break
-        print(kind, size, {name: round(rate, 2) for name, rate in rates.items()}, flush=True)
+        print(kind, found["processor"], size, {name: round(rate, 2) for name, rate in rates.items()}, flush=True)
 
     def plain(row) -> float:
         image = np.where(row[case.partition.labels][..., None], case.bound.canvas, case.bound.fill)
@@ -235,13 +235,14 @@ def measure(kind: str, options: argparse.Namespace) -> dict:
     return found
 
 
+NAMES = [*REAL, *(f"{kind}/{backend}" for kind in REAL for backend in ("pil", "torchvision"))]
 COLUMNS = ["transformers", "whymask", "plain loop", "search", "of transformers", "times plain"]
 
 
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--models", nargs="+", default=list(REAL), choices=[*REAL, *(f"{kind}/pil" for kind in REAL)])
+    parser.add_argument("--models", nargs="+", default=list(REAL), choices=NAMES)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--batches", nargs="+", type=int, default=[8, 16, 32, 64])
     parser.add_argument("--repeats", type=int, default=3)

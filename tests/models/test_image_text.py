@@ -146,6 +146,30 @@ def test_images_are_processed_while_others_are_run(checkpoint, model_type, monke
     assert sizes == [8, 8, 8, 8, 8, 3]
 
 
+@pytest.mark.parametrize("model_type", ["internvl", "llava_next", "idefics3"])
+def test_threads_make_bytes_of_what_masks_change(checkpoint, model_type):
+    """Values are looked up where the model runs; what is equal for the image and the fill is made once."""
+    _, model = checkpoint(model_type)
+    case = Case.of(PHOTO, model, target="Yes", question=asked(model_type), regions="grid:4x4", fill="mean")
+    (made,) = [one.result() for one in model.processing.begun([case.bound.canvas])]
+    assert {name: part.dtype for name, part in made.items()} == {"pixel_values": torch.uint8}
+    assert "pixel_values" not in case.bound.fixed
+
+
+@pytest.mark.parametrize("factor", [np.max, lambda image: 1.0 + np.any(image[0] != image[1])])
+def test_a_processor_whose_last_steps_look_at_the_whole_image_keeps_them(checkpoint, rows, factor, monkeypatch):
+    """Whether a grey chart shows that they do, or the colours of the image only."""
+    folder, _ = checkpoint("internvl")
+    kind = type(load_processor(folder).image_processor)
+    own = kind.normalize
+    monkeypatch.setattr(kind, "normalize", lambda *given, **more: own(*given, **more) * np.float32(factor(given[1])))
+    model, processor = load(str(folder)), load_processor(folder)
+    case = Case.of(PHOTO, model, target="Yes", question=QUESTION, regions="grid:4x4", fill="mean")
+    made = model._batch(case.inputs(rows), [case.bound] * 8, [()] * 8)["pixel_values"].unflatten(0, (8, -1))
+    for image, part in zip(masked(case, rows), made, strict=True):
+        assert torch.equal(part, prepared(model.module, processor, Image.fromarray(image), QUESTION)["pixel_values"])
+
+
 def test_threads_that_process_images_compute_by_themselves(checkpoint):
     """Sixteen threads with a team of sixteen each would wait for one another; the caller's thread keeps its team."""
     _, model = checkpoint("internvl")

@@ -174,7 +174,8 @@ class ImageText(Mllm):
             inputs, fill = (part.to(self.device, self.module.dtype) for part in elements)
             fixed = {name: part for name, part in made.items() if name not in layout.shapes}
         texts = dict.fromkeys(("input_ids", self.text))
-        alike = (view.canvas.shape, panels, layout is None, *(made[name].shape[1] for name in texts if name in made))
+        lengths = [made[name].shape[1] for name in texts if name in made]
+        alike = (view.canvas.shape, panels, layout is None, *fixed, *lengths)
         bound = ImageTextBound(
             **vars(view),
             target=FIRST.target,
@@ -185,7 +186,7 @@ class ImageText(Mllm):
             answer=FIRST,
             layout=layout,
             prompt=prompt,
-            fixed=fixed,
+            fixed=self._moved(fixed),
             alike=alike,
         )
         if not self._checked:
@@ -263,11 +264,12 @@ class ImageText(Mllm):
             made |= self.processing(images, None if made else [bound.prompt for bound in bounds])
         else:
             made |= layout.split(inputs)
-        made = self._continued(made, said) if said[0] else made
-        return {
-            name: part.to(self.device, self.module.dtype if part.is_floating_point() else None)
-            for name, part in made.items()
-        }
+        return self._moved(self._continued(made, said) if said[0] else made)
+
+    def _moved(self, made: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Inputs where the module is, in its precision."""
+        dtype = self.module.dtype
+        return {name: part.to(self.device, dtype if part.is_floating_point() else None) for name, part in made.items()}
 
     def _continued(self, made: dict[str, torch.Tensor], said: Said) -> dict[str, torch.Tensor]:
         """The same, but what was said follows the prompts: it is text, as their ends are."""

@@ -2,7 +2,7 @@
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -19,6 +19,7 @@ from whymask.images.imaging import WHOLE, Box, Canvas, Geometry, Resize, resized
 from whymask.models.dialogue import Dialogue
 from whymask.models.hf import from_checkpoint, quiet
 from whymask.models.layout import Inputs, Layout, alike
+from whymask.models.levels import LEFT_OUT, Levels, chart, learn
 from whymask.utils.digest import digest
 
 
@@ -42,7 +43,9 @@ class Processing:
         self._in_batches: dict[bool, bool] = {}  # with prompts and without, as far as is known
         self._own: Callable[..., Any] = self.images  # the image processor, called as the processor calls it
         self._threads: ThreadPoolExecutor | None = None
-        self._shown: frozenset[str] = frozenset()  # what of its output the processor returns
+        self._shown: frozenset[str] = frozenset()  # what of its output the processor returns, and masks change
+        self._levels: Levels | None = None  # what threads leave to the device
+        self._charted = False  # whether such a table has been looked for
         self.prompt = dialogue.render("?")  # any prompt with an image
         slot = getattr(processor, "image_token", None)
         if not self.chats and isinstance(slot, str):
@@ -61,7 +64,8 @@ class Processing:
         if not prompted and self.device.type == "cpu":
             meanwhile = self.home.type == "cuda"  # from memory that `_alone` has pinned
             parts = [made.result() for made in self.begun(images)]
-            return _joined([{name: one[name].to(self.home, non_blocking=meanwhile) for name in one} for one in parts])
+            made = _joined([{name: one[name].to(self.home, non_blocking=meanwhile) for name in one} for one in parts])
+            return made if self._levels is None else self._levels.values(made)
         if self._in_batches.get(prompted) and len(images) > 1:
             return self._made(images, prompts)
         alone = [self._made([image], None if prompts is None else [prompts[i]]) for i, image in enumerate(images)]
@@ -80,6 +84,7 @@ class Processing:
     def _alone(self, image: Any) -> dict[str, torch.Tensor]:
         """The inputs of an image without prompts, in memory that a GPU can copy from while it computes."""
         made = self._made([image], None)
+        made = made if self._levels is None else self._levels.packed(made)
         return {name: part.pin_memory() for name, part in made.items()} if self.home.type == "cuda" else made
 
     def ahead(self, images: Iterable[Any], count: int) -> Iterator[list["Future[dict[str, torch.Tensor]]"]]:
@@ -93,8 +98,7 @@ class Processing:
             yield [begun.popleft() for _ in range(min(count, len(begun)))]
 
     def texts(self, images: Sequence[Any], prompt: str) -> dict[str, torch.Tensor]:
-        """The inputs of a prompt that do not depend on which of these images it has, where the others are the image
-        processor's own.
+        """The inputs of a prompt that are equal for these images, where the others are the image processor's own.
 
         Empty elsewhere. With them masked images need no prompts of their own: to write out and tokenize thousands of
         image tokens can take as long as a forward.
@@ -106,21 +110,37 @@ class Processing:
         (given, *_), options = calls[0]
         nested = isinstance(given, list | tuple) and isinstance(given[0], list | tuple)
 
-        def own(groups: list[list[Any]]) -> Any:
-            return self.images(groups if nested else [one for group in groups for one in group], **options)
+        def own(groups: list[list[Any]], **more: Any) -> Any:
+            return self.images(groups if nested else [one for group in groups for one in group], **options | more)
 
+        needed = self._shown  # by images before
         try:
             shown = frozenset(own([self._group(images[0])])) & made[0].keys()
-            self._own, self._shown = own, shown
-            alone = [self([image]) for image in images]
+            self._own, self._shown = own, needed | shown
+            for levels in dict.fromkeys((self._learned(images[0]), None)):
+                self._levels = levels
+                alone = [self([image]) for image in images]
+                if all(_same(one, {**made[0], **rest}) for one, rest in zip(made, alone, strict=True)):
+                    break
+            else:
+                return {}
         except Exception:  # of any kind: it is called in another way
             return {}
-        shared = {name: part for name, part in made[0].items() if name not in shown}
-        for one, rest in zip(made, alone, strict=True):
-            expected = shared | rest
-            if not _same(one, expected):
-                return {}
-        return shared
+        same = {name for name in shown if all(torch.equal(alone[0][name], one[name]) for one in alone)}
+        self._shown = needed | (shown - same)
+        return {name: part for name, part in made[0].items() if name not in shown - same}
+
+    def _learned(self, image: Any) -> Levels | None:
+        """A table of what threads leave to the device; it is looked for once, on a chart of this image's size."""
+        if self._charted or self.device.type != "cpu":
+            return self._levels
+        self._charted = True
+        group = [self._group([chart(one) for one in image] if isinstance(image, list) else chart(image))]
+        try:
+            found = learn(self._parts(group, {}), self._parts(group, LEFT_OUT))
+        except Exception:  # of any kind: some processors have no such options
+            return None
+        return None if found is None else found.to(self.home)
 
     def image(self, image: Any) -> dict[str, torch.Tensor]:
         """The inputs of an image, or of a list of them, whatever is asked about it."""
@@ -161,7 +181,7 @@ class Processing:
     def _made(self, images: Sequence[Any], prompts: Sequence[str] | None) -> dict[str, torch.Tensor]:
         nested = [self._group(image) for image in images]
         if prompts is None:
-            return {name: part for name, part in self._own(nested).items() if name in self._shown}
+            return self._parts(nested, {} if self._levels is None else LEFT_OUT)
         options: dict[str, Any] = dict(self.options)
         start = self.processor.tokenizer.bos_token
         if start and prompts[0].startswith(start):  # as transformers does where a chat template begins with it
@@ -176,6 +196,10 @@ class Processing:
         if left:
             raise WhymaskError(f"the processor returns {left[0]} as a list, which cannot be masked in batches.")
         return tensors
+
+    def _parts(self, groups: list[list[Any]], options: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+        """What the image processor alone makes of the images of prompts."""
+        return {name: part for name, part in self._own(groups, **options).items() if name in self._shown}
 
     def _group(self, image: Any) -> list[Any]:
         """The images of one prompt."""
