@@ -223,8 +223,14 @@ def test_the_photo_stays_in_sight_of_a_long_text(opened, found, width):
     tab = opened(replace(found, text=text, words=tuple(words)))
     tab.set_viewport_size({"width": width, "height": 740})
     assert tab.evaluate("document.documentElement.scrollWidth") == width
-    for one in (tab.locator(".wm-word").last, tab.locator(".wm-word").nth(3)):
-        one.focus()
+    buttons = tab.locator(".wm-word")
+    under = "(b) => { window.scrollBy(0, b.getBoundingClientRect().top - 100); b.focus({ preventScroll: true }); }"
+    for reach in (
+        lambda: buttons.last.focus(),
+        lambda: buttons.nth(3).focus(),
+        lambda: (buttons.nth(31).evaluate(under), tab.keyboard.press("Shift+Tab")),
+    ):
+        reach()
         photo, button = (tab.locator(name).bounding_box() for name in (".wm-photo canvas", ":focus"))
         assert photo["y"] >= 0
         assert photo["y"] + photo["height"] <= 740

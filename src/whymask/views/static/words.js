@@ -40,8 +40,7 @@ whymask.WordsView = class WordsView {
     const button = el("button", { type: "button", class: `wm-word wm-${word.role}`, "aria-pressed": false },
       marks, el("span", {}, word.text));
     button.addEventListener("click", () => this.#pin(word));
-    // A finger that taps neither points nor focuses for long: it pins.
-    button.addEventListener("pointerenter", (event) => event.pointerType !== "touch" && this.#look(word));
+    button.addEventListener("pointerenter", () => this.#look(word)); // a finger points as long as it is down
     button.addEventListener("focus", () => button.matches(":focus-visible") && this.#look(word));
     for (const end of ["pointerleave", "blur"]) {
       button.addEventListener(end, () => this.pointed === word && this.#look(null));
