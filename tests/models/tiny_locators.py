@@ -46,7 +46,13 @@ def rt_detr():
         d_model=16, num_queries=5, decoder_in_channels=[16, 16, 16], decoder_ffn_dim=16, decoder_layers=1,
         decoder_attention_heads=2, id2label=NAMES, hidden_expansion=1.0, use_pretrained_backbone=False,
     )  # fmt: skip
-    return t.RTDetrForObjectDetection(config), t.RTDetrImageProcessorPil(size=SIZE)
+    module = t.RTDetrForObjectDetection(config)
+    # As it is initialised, all queries are alike, and which of them are chosen is up to rounding.
+    torch.nn.init.normal_(module.model.enc_score_head.weight, std=30)
+    for weight in module.parameters():
+        if weight.ndim == 4:
+            torch.nn.init.normal_(weight, std=(4 / weight[0].numel()) ** 0.5)
+    return module, t.RTDetrImageProcessorPil(size=SIZE)
 
 
 def segformer():
