@@ -137,5 +137,5 @@ def test_predictions_are_those_of_the_posterior():
     changes = others.astype(float) - around
     change, deviation = fitted(rows, scores, around, centroids=GRID).predict(others)
     np.testing.assert_allclose(change, scale * changes @ mean, rtol=1e-6, atol=1e-9)
-    variance = np.einsum("ij,jk,ik->i", changes, covariance, changes) + 0.2
+    variance = np.einsum("ij,jk,ik->i", changes, covariance, changes) + 0.02
     np.testing.assert_allclose(deviation, scale * np.sqrt(variance), rtol=1e-6)

@@ -1,7 +1,7 @@
 """joint: masks for several targets at once. A forward pass scores all of them, so each set is asked for once.
 
-There is one surrogate for each target. Every target proposes sets; those that are expected to help most, summed over
-all targets, are scored.
+There is one surrogate for each target. Every target proposes sets; of all of them those are scored that are expected
+to gain most for some target, first what several of them want.
 """
 
 from collections.abc import Generator, Sequence
@@ -22,7 +22,7 @@ from whymask.search.swap import LARGEST, PATIENCE, SPREAD, exchanged, propose
 START = 8  # regions of the discs, where the size is not given
 DISCS = 24  # scored at first
 TOGETHER = 8  # sets scored at once, at least; for more targets one for each
-OWN = 8  # sets that each target proposes at a time
+OWN = 24  # sets that each target proposes at a time
 HALF = 0.5  # of its regions, at most, that a mask loses at once
 
 
@@ -96,9 +96,10 @@ class Joint:
             if not proposed:
                 break
             rows = np.array(list(proposed.values()))
-            gains = sum(one.expected_gain(rows) for one in searches)
-            chosen = np.argsort(-np.asarray(gains), kind="stable")[: min(left, max(TOGETHER, self.targets))]
-            rows = rows[chosen]
+            gains = np.stack([one.expected_gain(rows) for one in searches])
+            rows = rows[by_rank(gains, min(left, max(TOGETHER, self.targets)))]
+            if not len(rows):
+                break
             left -= len(rows)
             known |= {row.tobytes() for row in rows}
             for row, fills in (yield from self._race(problem, rows, searches, best, turn)).items():
@@ -129,6 +130,21 @@ class Joint:
         for one, own in zip(searches, scores.T, strict=True):
             one.learn(rows, own)
         return counts
+
+
+def by_rank(gains: Floats, count: int) -> list[int]:
+    """Up to `count` columns of a table (T, m): those that rank high in any row, and of these what most rows want.
+
+    Every target gets its first choices whatever the others may gain: what they gain cannot be compared. What no row
+    gains from is left out.
+
+    >>> by_rank(np.array([[3, 2, 1], [0, 5, 4], [0, 2, 0]]), 2)
+    [1, 0]
+    """
+    ranks = np.argsort(np.argsort(-gains, axis=1, kind="stable"), axis=1)
+    wanted = np.where(gains > 0, 10.0**-ranks, 0).sum(axis=0)
+    order = np.argsort(-wanted, kind="stable")[:count]
+    return [int(column) for column in order if wanted[column] > 0]
 
 
 class _Target:

@@ -13,6 +13,7 @@ FAR = 0.05  # what the farthest set still tells
 REACH = 0.15  # of the image: regions closer than this are expected to matter alike
 ALIKE = 0.9  # how much of a region's weight it shares with its neighbours
 NOISE = 0.2  # variance of what no linear model explains, where the scores have variance 1
+NEARBY = 0.02  # the same of sets near the one in question, which are all that is predicted
 
 
 class Surrogate:
@@ -64,7 +65,7 @@ class Surrogate:
         """How much log F of sets (m, n) is expected to differ from that of `around`, and the standard deviation."""
         changes = (rows - self.around).T
         spread = solve_triangular(self.factor, changes, lower=True)
-        deviation = np.sqrt((spread**2).sum(axis=0) + NOISE)
+        deviation = np.sqrt((spread**2).sum(axis=0) + NEARBY)
         return self.scale * (self.mean @ changes), self.scale * deviation
 
     def draw(self, count: int, spread: float, rng: np.random.Generator) -> Floats:
