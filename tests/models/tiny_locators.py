@@ -37,14 +37,16 @@ def yolos():
 
 
 def rt_detr():
+    """It has as many queries as places: which of equal places fewer would take depends on the device."""
     config = t.RTDetrConfig(
         backbone_config=t.RTDetrResNetConfig(
             embedding_size=8, hidden_sizes=[8, 8, 16, 16], depths=[1, 1, 1, 1], layer_type="basic",
             out_features=["stage2", "stage3", "stage4"],
         ),
         encoder_hidden_dim=16, encoder_in_channels=[8, 16, 16], encoder_ffn_dim=16, encoder_attention_heads=2,
-        d_model=16, num_queries=5, decoder_in_channels=[16, 16, 16], decoder_ffn_dim=16, decoder_layers=1,
-        decoder_attention_heads=2, id2label=NAMES, hidden_expansion=1.0, use_pretrained_backbone=False,
+        d_model=16, num_queries=8**2 + 4**2 + 2**2, decoder_in_channels=[16, 16, 16], decoder_ffn_dim=16,
+        decoder_layers=1, decoder_attention_heads=2, id2label=NAMES, hidden_expansion=1.0,
+        use_pretrained_backbone=False, initializer_range=0.1,
     )  # fmt: skip
     module = t.RTDetrForObjectDetection(config)
     # As it is initialised, all queries are alike, and which of them are chosen is up to rounding.
