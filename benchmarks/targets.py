@@ -1,4 +1,4 @@
-"""What does one search for several answers keep of what each answer's own search keeps?
+"""What one search for several answers keeps of what each answer's own search keeps.
 
 On photos the answers are the likeliest classes of a classifier. For each, the score of the mask from the joint search
 is divided by that of a search of its own, with the budget that such a search usually has.
@@ -71,12 +71,10 @@ def table(rows: Iterable[Row]) -> str:
 def _line(name: str, rows: Sequence[Row]) -> str:
     shares = np.array([a / max(b, 1e-6) for one in rows for a, b in zip(one.scores, one.own, strict=True)])
     together, alone = np.mean([one.forwards for one in rows]), np.mean([mec for one in rows for mec in one.alone])
-    low = np.percentile(shares, 10)
     regions = [np.mean([k for one in rows for k in getattr(one, which)]) for which in ("regions", "own_regions")]
-    return (
-        f"| {name} | {len(rows)} | {together:.0f} | {alone:.0f} | {shares.mean():.3f} | {shares.clip(max=1).mean():.3f} | "
-        f"{np.median(shares):.3f} | {low:.3f} | {regions[0]:.1f} | {regions[1]:.1f} |"
-    )
+    kept = (shares.mean(), shares.clip(max=1).mean(), np.median(shares), np.percentile(shares, 10))
+    shown = " | ".join([*(f"{share:.3f}" for share in kept), *(f"{count:.1f}" for count in regions)])
+    return f"| {name} | {len(rows)} | {together:.0f} | {alone:.0f} | {shown} |"
 
 
 def main() -> None:

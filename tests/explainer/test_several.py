@@ -41,7 +41,8 @@ def test_each_answer_has_the_mask_and_score_of_its_own():
         assert mask.score == pytest.approx(quarters(shown[None])[0, number], abs=1e-12)
         row, column = divmod(number, 2)
         inside = mask.mask.reshape(2, 32, 2, 32)[row, :, column]
-        assert inside.sum() == mask.mask.sum()  # a quarter is 16 regions
+        # A quarter is 16 regions. Other answers' searches say little about it; three quarters of it must be found.
+        assert inside.sum() >= 0.75 * mask.mask.sum()
         assert mask.full_score == pytest.approx(quarters(np.asarray(PHOTO)[None])[0, number])
 
 
