@@ -3,7 +3,9 @@ import threading
 import pytest
 from PIL import Image
 
+import whymask
 from whymask.errors import WhymaskError
+from whymask.images.described import described
 from whymask.results.base import Explanation
 from whymask.results.mask import EvidenceMask
 from whymask.results.ordering import Ordering
@@ -84,6 +86,20 @@ def test_a_cancelled_job_stops_within_one_batch(jobs):
     assert jobs.history.latest() == []
 
 
+def test_a_search_for_words_stops_too(tmp_path):
+    pytest.importorskip("transformers", reason="transformers is not installed: whymask[hf]")
+    model = whymask.load("tiny-caption")
+    jobs = Jobs({"caption": lambda: model}, History(tmp_path), patience=60)
+    wish = {"words": "yes", "question": "Describe the image.", "fill": "several"}
+    job = jobs.submit(Request.of(wish, ["caption"]), Image.fromarray(described("test", 0).pixels))
+    until(lambda: job.forwards > 0)
+    jobs.cancel(job)
+    until(lambda: job.over)
+    jobs.stop()
+    assert (job.state, job.message) == ("cancelled", "Cancelled.")
+    assert job.forwards < job.expected
+
+
 def test_a_job_nobody_watches_stops(jobs):
     jobs.slow.seconds = 0.02
     job = jobs.submit(request(method="greedy", regions="grid:8x8"), picture())
@@ -162,6 +178,8 @@ def test_whatever_a_model_does_the_worker_goes_on(jobs, caplog):
         ({"resize": "none"}, "unknown resize"),
         ({"target": "a" * 1001}, "longer than"),
         ({"path": "x"}, "unknown setting"),
+        ({"words": "maybe"}, "unknown words"),
+        ({"words": "yes", "method": "trace"}, "leave method and target out"),
     ],
 )
 def test_a_wish_is_checked(wish, words):

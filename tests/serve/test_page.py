@@ -3,9 +3,14 @@
 import re
 import time
 from dataclasses import replace
+from functools import partial
+from io import BytesIO
 
 import pytest
+from PIL import Image
 
+import whymask
+from whymask.images.described import described
 from whymask.methods import METHOD, OF_SIZE
 from whymask.models.base import Target
 from whymask.results.base import Explanation
@@ -118,6 +123,36 @@ def test_the_words_of_a_text(page, server, tmp_path):
         download.value.save_as(tmp_path / what)
     assert Explanation.load(tmp_path / "result").text == text
     server[1].history.delete(name)
+
+
+def test_each_word_of_an_answer(tab, tmp_path):
+    pytest.importorskip("transformers", reason="transformers is not installed: whymask[hf]")
+    scene = BytesIO()
+    Image.fromarray(described("test", 0).pixels).save(scene, format="PNG")
+    models = {"plain": Slow().model, "caption": partial(whymask.load, "tiny-caption")}
+    with serving(tmp_path, models, abilities={"plain": (), "caption": ("question",)}) as (url, _):
+        tab.goto(url)
+        tab.locator("#ask").wait_for()
+        check = tab.get_by_role("checkbox", name="Explain each word of the answer")
+        assert not check.is_visible()
+        tab.locator("[name=model]").select_option("caption")
+        check.check()
+        assert tab.locator("[name=method]").is_disabled()
+        assert tab.locator("[name=target]").is_disabled()
+        check.uncheck()
+        assert tab.locator("[name=method]").is_enabled()
+        check.check()
+        ask(tab, scene.getvalue(), question="Describe the image.", k="4")
+        tab.locator("#viewer[data-ready]").wait_for()
+        text = tab.get_by_role("group", name="The text").text_content()
+        assert tab.title() == f"{text} · whymask"
+        assert tab.locator(".wm-question").inner_text() == "Describe the image."
+        buttons = tab.locator(".wm-word").all_inner_texts()
+        assert len(buttons) > 1
+        assert set(buttons) < set(text.split())
+        tab.get_by_role("link", name="New image").click()
+        tab.locator("[name=model]").select_option("plain")
+        assert tab.locator("[name=method]").is_enabled()
 
 
 def test_cancel(page, server, slow):

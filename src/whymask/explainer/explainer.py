@@ -146,14 +146,18 @@ class Explainer:
         progress: Report = None,
     ) -> EvidenceMasks:
         """Find a mask for each word of an answer by one search; see `whymask.explain_words`."""
+        case, text = self.text(image, question=question, text=text)
+        with self._reporting(progress, case, recipe_for(self.settings, len(text.split()))) as report:
+            return explain_words(case, text, self.settings, report)
+
+    def text(self, image: ImageSource, *, question: str | None = None, text: str | None = None) -> tuple[Case, str]:
+        """The image with a text, by default the model's own answer, as what is explained; and the text."""
         check_several(self.settings)
         model = writes(self.model)
         if text is None:
             text = model.answer(image, model.asked(question), tokens=TOKENS, resize=self.settings.resize)
         check_text(text)
-        case = self.case(image, target=text, question=question)
-        with self._reporting(progress, case, recipe_for(self.settings, len(text.split()))) as report:
-            return explain_words(case, text, self.settings, report)
+        return self.case(image, target=text, question=question), text
 
     def many(
         self,

@@ -14,8 +14,7 @@ from whymask.errors import WhymaskError
 from whymask.methods import METHOD, methods
 from whymask.models.base import Model
 from whymask.models.registry import Ability
-from whymask.results.mask import EvidenceMask
-from whymask.results.ordering import Ordering
+from whymask.results.base import Explanation
 from whymask.serve.guard import Guard, RequestError
 from whymask.serve.history import History
 from whymask.serve.jobs import Job, Jobs, QueueFullError
@@ -186,7 +185,7 @@ def result_routes(jobs: Jobs, history: History) -> APIRouter:
     router = APIRouter(prefix="/api/results")
     drawing = Turns(1, most=FIGURES, seconds=60, what="figures")  # matplotlib takes much memory
 
-    def view(name: str, of: Callable[[EvidenceMask | Ordering], T]) -> T:
+    def view(name: str, of: Callable[[Explanation], T]) -> T:
         """A view of a past result. Its file may be from elsewhere: whatever is wrong with it is no fault of ours."""
         try:
             result = history.load(name)
@@ -231,7 +230,7 @@ def result_routes(jobs: Jobs, history: History) -> APIRouter:
     return router
 
 
-def figure(found: EvidenceMask | Ordering) -> bytes:
+def figure(found: Explanation) -> bytes:
     """The picture of a result as a PNG file."""
     png = BytesIO()
     found.figure().savefig(png, format="png", dpi=220)

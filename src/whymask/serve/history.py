@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from whymask.results.base import Explanation
-from whymask.results.mask import EvidenceMask
-from whymask.results.ordering import Ordering
 from whymask.utils.files import writable
 from whymask.utils.text import all_displayed
 from whymask.views.document import thumbnail
@@ -36,11 +34,11 @@ class History:
         known = re.fullmatch(r"[0-9a-f]{16}", name, re.ASCII) and path.is_file() and not path.is_symlink()
         return path if known else None
 
-    def save(self, name: str, result: EvidenceMask | Ordering) -> None:
+    def save(self, name: str, result: Explanation) -> None:
         """Keep a result in a file that only this user can read."""
         result.save(self.folder / f"{name}.npz", mode=0o600)
 
-    def load(self, name: str) -> EvidenceMask | Ordering | None:
+    def load(self, name: str) -> Explanation | None:
         """The result of an id, where there is one."""
         path = self.path(name)
         return None if path is None else Explanation.load(path)

@@ -14,10 +14,14 @@ from PIL import Image
 
 from whymask.errors import WhymaskError
 from whymask.explainer.explainer import Explainer
+from whymask.explainer.several import explain_words, recipe_for
 from whymask.images.imaging import viewable
+from whymask.methods import Recipe
 from whymask.models.base import Model
+from whymask.results.base import Explanation
 from whymask.results.ordering import Ordering
 from whymask.search.driver import Progress
+from whymask.search.joint import Joint
 from whymask.serve.history import History
 from whymask.serve.request import MAX_PIXELS, Request
 from whymask.views.document import picture
@@ -175,8 +179,12 @@ class Jobs:
             job.message = ""
         explainer = Explainer(self.loaded[request.model], request.settings)
         assert job.image is not None
-        case = explainer.case(job.image, target=request.target, question=request.question)
-        job.expected = explainer.recipe.estimate(case.partition.n, len(case.fills))
+        if request.words:
+            case, text = explainer.text(job.image, question=request.question)
+            recipe: Recipe | Joint = recipe_for(request.settings, len(text.split()))
+        else:
+            case, recipe = explainer.case(job.image, target=request.target, question=request.question), explainer.recipe
+        job.expected = recipe.estimate(case.partition.n, len(case.fills))
         bound = case.bound
         job.picture = picture(viewable(bound.image), bound.canvas, bound.fill, bound.box, case.partition)
 
@@ -189,7 +197,11 @@ class Jobs:
             job.regions, job.score = progress.standing()
 
         case.before_batch = count
-        (result,) = explainer.search(case, progress=report)
+        result: Explanation
+        if request.words:
+            result = explain_words(case, text, request.settings, report)
+        else:
+            (result,) = explainer.search(case, progress=report)
         job.forwards = result.ledger.mec
         case.before_batch = lambda _: self._check(job)
         if isinstance(result, Ordering):

@@ -18,7 +18,7 @@ MAX_BYTES = 10_000_000
 MAX_PIXELS = 25_000_000
 MAX_REGIONS = 400
 FORMATS = ("JPEG", "PNG", "WEBP")
-FIELDS = ("model", "method", "k", "target", "question", "regions", "fill", "resize", "seed")
+FIELDS = ("model", "method", "k", "target", "question", "regions", "fill", "resize", "seed", "words")
 RESIZES = ("own", "squash")
 CHOICES = (*FILLS, "several")  # of fills
 
@@ -30,6 +30,7 @@ class Request:
     model: str
     target: str | None
     question: str | None
+    words: bool  # whether each word of the answer is explained
     settings: Settings
 
     @classmethod
@@ -41,6 +42,11 @@ class Request:
             if len(value) > 1000:
                 raise WhymaskError(f"{name} is longer than 1000 characters.")
         given = {name: value.strip() for name, value in given.items() if value.strip()}
+        words = _one_of("words", given.get("words", "no"), ("yes", "no")) == "yes"
+        if words and given.keys() & {"method", "target"}:
+            raise WhymaskError(
+                "the words of the model's own answer are searched together: leave method and target out."
+            )
         method = Recipe(given.get("method", METHOD)).name
         if method == METHOD:
             method = OF_SIZE if "k" in given else METHOD  # the default, by whether a size is given
@@ -49,8 +55,9 @@ class Request:
             model=_one_of("model", given.get("model", next(iter(models))), models),
             target=given.get("target"),
             question=given.get("question"),
+            words=words,
             settings=Settings(
-                method=method,
+                method=None if words else method,
                 k=_size(given["k"], method, count) if "k" in given else None,
                 regions=regions,
                 fill=_one_of("fill", given["fill"], CHOICES) if "fill" in given else None,

@@ -52,7 +52,7 @@ function fillForm() {
   form.model.append(...choices(options.models));
   form.fill.append(new Option("the method's usual", ""), ...choices(options.fills));
   form.model.addEventListener("change", offerMethods);
-  form.method.addEventListener("change", describeMethod);
+  for (const field of [form.method, form.words]) field.addEventListener("change", describeMethod);
   offerMethods();
 }
 
@@ -68,16 +68,21 @@ function offerMethods() {
   }));
   form.method.value = offered.some((method) => method.name === before) ? before : options.method;
   const asked = options.asked.includes(form.model.value);
-  form.question.disabled = !asked; // what is disabled is not sent
-  form.question.parentElement.hidden = !asked;
+  for (const field of [form.question, form.words]) {
+    field.disabled = !asked; // what is disabled is not sent
+    field.parentElement.hidden = !asked;
+  }
   describeMethod();
 }
 
 function describeMethod() {
   const method = page.options.methods.find((one) => one.name === form.method.value);
-  at("about").textContent = `${sentence(method.summary)}.`;
-  form.k.disabled = !method.k && method.name !== page.options.method; // with a size the default is another method
-  form.k.placeholder = method.k ? "the model’s usual" : "as few as are enough";
+  const words = form.words.checked && !form.words.disabled; // these have a search of their own
+  form.method.disabled = form.target.disabled = words;
+  at("about").textContent = words ? "A mask for each word that the image supports, all by one search."
+    : `${sentence(method.summary)}.`;
+  form.k.disabled = !words && !method.k && method.name !== page.options.method; // with a size the default is another
+  form.k.placeholder = method.k && !words ? "the model’s usual" : "as few as are enough";
 }
 
 function pick(file) {
@@ -198,7 +203,9 @@ function draw(image, job) {
   stage.style.gridTemplateColumns = shapes.map((shape) => `minmax(0, ${shape}fr)`).join(" ");
   const kept = new Uint8Array(image.n);
   for (const region of job.regions) kept[region] = 1;
-  image.paint(at("live-photo"), kept, { show: { mask: true, outline: true } });
+  const some = job.regions.length > 0; // of several answers no mask is the best one
+  at("live-only").parentElement.hidden = !some;
+  image.paint(at("live-photo"), kept, { show: { mask: some, outline: some } });
   image.compose(at("live-only"), kept);
 }
 
