@@ -296,8 +296,8 @@ class OwnPreprocessing(Geometry):
 def _needs_cpu(images: Any) -> bool:
     """Whether torchvision has an image processor's filter on CPUs only: Lanczos, bicubic on a GPU.
 
-    Before version 0.27 it has none: transformers loads the processor on Pillow, or takes the bicubic filter everywhere where
-    torchvision's was asked for.
+    Before version 0.27 it has none: transformers loads the processor on Pillow, or takes the bicubic filter everywhere
+    where torchvision's was asked for.
     """
     if getattr(images, "resample", None) != Image.Resampling.LANCZOS:
         return False
