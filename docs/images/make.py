@@ -86,6 +86,8 @@ def main() -> None:
     save_figure(compare_figure(found), HERE / "compare.png")
     kite = "Is there a kite in the image?"
     whymask.repair("scene:505", "tiny-qwen", question=kite, want="Yes").savefig(HERE / "repair.png")
+    words = whymask.explain_words("described:3", "tiny-caption", question="Describe the image.", k=8)
+    words.savefig(HERE / "words.png")
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         page = Path(folder) / "report.html"

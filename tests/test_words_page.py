@@ -1,0 +1,38 @@
+"""The code of docs/words.md runs."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from skimage.data import data_dir
+
+from whymask.models import MODELS
+from whymask.models.efficientnet_lite import SIZES
+
+PAGE = (Path(__file__).parents[1] / "docs" / "words.md").read_text()
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.mark.parametrize("number", range(len(BLOCKS)))
+def test_its_code_runs(number, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    if "tiny-caption" in BLOCKS[number]:
+        pytest.importorskip("transformers", reason="transformers is not installed: whymask[hf]")
+        from whymask.images.described import described
+
+        Image.fromarray(described("test", 0).pixels).save("scene.png")
+    else:
+        if not MODELS["efficientnet-lite0"].installed:
+            pytest.skip("the weights are not installed: whymask[lite]")
+        monkeypatch.setitem(SIZES, "efficientnet-lite0", 64)  # forwards are most of the time
+        shutil.copy(f"{data_dir}/camera.png", "photo.jpg")
+    exec(BLOCKS[number], {})
+    assert capsys.readouterr().out
+
+
+def test_the_page_lists_every_role():
+    from whymask.results.words import ABOUT
+
+    assert re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE) == list(ABOUT)
