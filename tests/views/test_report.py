@@ -6,6 +6,7 @@ import pytest
 from skimage.data import data_dir
 
 import whymask
+from whymask.results.masks_figure import COLOURS
 from whymask.views.report import asset, report
 
 from models.tiny import lit, quadrants
@@ -37,9 +38,12 @@ def test_labels_cannot_break_out():
     assert page.count("</script>") == 2
 
 
+def channels(colour):
+    return np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)])
+
+
 def luminance(colour):
-    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels(colour) / 255]
     return float(np.dot(linear, [0.2126, 0.7152, 0.0722]))
 
 
@@ -60,6 +64,19 @@ def test_contrast_is_enough(scheme):
     assert contrast(colours["on-accent"], colours["accent"]) >= 4.5
     for mark, ground in product(("control", "insertion", "deletion"), ("paper", "card")):
         assert contrast(colours[mark], colours[ground]) >= 3, (mark, ground)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_pinned_word_can_be_read(scheme):
+    """Its ground is a share of its colour on the page's."""
+    style = asset("viewer.css")
+    ink, paper, bad = (
+        [*re.findall(rf"--{name}: (#\w{{6}})", style)][scheme == "dark"] for name in ("ink", "paper", "bad")
+    )
+    share = int(re.findall(r"color-mix\(in srgb, var\(--colour\) (\d+)%", style)[0]) / 100
+    for colour in (*COLOURS, bad):
+        ground = share * channels(colour) + (1 - share) * channels(paper)
+        assert contrast(ink, "#" + "".join(f"{round(value):02x}" for value in ground)) >= 4.5, colour
 
 
 def test_contrast_formula():

@@ -251,6 +251,14 @@ def test_the_question_stands_above_its_answer(opened, results):
     assert tab.locator(".wm-question").inner_text() == question
 
 
+def test_a_margin_names_both_answers(opened):
+    found = whymask.explain(lit(0, 96), quadrants(), regions="grid:4x4", k=4, target="nw", against="se")
+    tab = opened(found)
+    assert tab.get_by_role("heading", name="top left, not bottom right").is_visible()
+    margin = f"On the whole image “top left” scores {found.full_score:.2f} more than “bottom right”."
+    assert margin in tab.locator(".wm-head").inner_text()
+
+
 def test_a_mask_without_an_order_claims_none(opened, results):
     tab = opened(results[1])
     assert "whether it is in the mask" in tab.locator(".wm-readout").inner_text()

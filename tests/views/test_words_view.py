@@ -67,13 +67,15 @@ def pinned(tab):
 ALL = set(range(16))
 
 
-def test_the_mouse_shows_the_evidence_of_a_word_and_pins_it(opened):
+def test_the_mouse_shows_the_evidence_of_a_word_and_pins_it(opened, found):
     tab = opened()
     assert lit(tab) == ALL  # nothing is dimmed yet
     word(tab, "three").hover()
     assert (lit(tab), told(tab), pinned(tab)) == ({2}, ["three"], [])
     word(tab, "six").hover()
     assert (lit(tab), told(tab)) == ({5}, ["six"])
+    scores = "whole image {full_score:.2f}, only its regions {score:.2f}, blank image {blank_score:.2f}"
+    assert tab.locator(".wm-readout").inner_text() == f"six: {scores.format(**found['six'].as_dict())}"
     tab.mouse.move(1, 1)
     assert (lit(tab), told(tab)) == (ALL, [])
     word(tab, "seven").click()
@@ -116,7 +118,7 @@ def phone(browser):
 
 def test_a_finger_pins_and_unpins(opened, phone):
     tab = opened(page=phone)
-    assert tab.locator(".wm-hint").inner_text().startswith("Tap a word")
+    assert tab.locator(".wm-readout").inner_text().startswith("Tap a word")
     word(tab, "two").tap()
     assert (lit(tab), told(tab), pinned(tab)) == ({1}, ["two"], ["two"])
     word(tab, "five").tap()
@@ -231,7 +233,7 @@ def test_the_photo_stays_in_sight_of_a_long_text(opened, found, width):
         lambda: (buttons.nth(31).evaluate(under), tab.keyboard.press("Shift+Tab")),
     ):
         reach()
-        photo, button = (tab.locator(name).bounding_box() for name in (".wm-photo canvas", ":focus"))
+        photo, button = (tab.locator(name).bounding_box() for name in (".wm-photo", ":focus"))
         assert photo["y"] >= 0
         assert photo["y"] + photo["height"] <= 740
         beside = button["x"] >= photo["x"] + photo["width"]

@@ -163,9 +163,10 @@ whymask.View = class View {
     this.rest = whymask.scored("What is left when the chosen regions are removed");
     this.claim = el("p", {}, ...this.#claim());
     this.verdict = entry.verdict ? el("p", { class: "wm-verdict" }, whymask.isolated(entry.verdict.sentence)) : null;
-    const question = entry.provenance.question;
+    const { question, against } = entry.provenance;
     const { isolated, words } = whymask;
     const heading = entry.kind === "repair" ? words`${isolated(entry.given)} \u2192 ${isolated(entry.answer)}`
+      : against ? words`${isolated(entry.target.label)}, not ${isolated(against)}`
       : [isolated(entry.target.label)];
     this.children = [
       el("header", { class: "wm-head" },
@@ -231,6 +232,11 @@ whymask.View = class View {
     const { two, quoted, words } = whymask;
     const { label } = entry.target;
     if (label === "the score") return [`The score of the whole image is ${two(entry.full_score)}.`];
+    const { against } = entry.provenance;
+    if (against) {
+      const said = entry.prediction === null ? [] : words`The model says ${quoted(entry.prediction)}. `;
+      return [...said, ...words`On the whole image ${quoted(label)} scores ${two(entry.full_score)} more than ${quoted(against)}.`];
+    }
     const whole = `scores ${two(entry.full_score)} on the whole image.`;
     const says = entry.kind === "repair" ? words`${quoted(entry.given)} (${two(entry.given_score)})`
       : entry.prediction === null ? null : quoted(entry.prediction);

@@ -87,7 +87,8 @@ whymask.WordsView = class WordsView {
       word.card.hidden = !shown.includes(word);
       for (const element of [word.button, word.card]) element.style.setProperty("--colour", colour(word));
     }
-    this.hint.hidden = shown.length > 0;
+    const latest = pointed ?? [...pinned.keys()].at(-1);
+    this.readout.replaceChildren(...(latest ? this.#scores(latest) : [this.#hint()]));
     const names = shown.map((word) => `\u201c${word.text}\u201d${word.mask ? "" : ", which has none"}`).join(", ");
     this.photo.setAttribute("aria-label", shown.length ? `The photo with the evidence for ${names}` : "The photo");
   }
@@ -100,11 +101,12 @@ whymask.WordsView = class WordsView {
       : el("p", {}, ...words`The model says ${quoted(entry.prediction)}.`);
     const title = `The evidence for each ${this.ofText ? "word" : "answer"}`;
     this.photo = el("canvas", { class: "wm-canvas", role: "img" });
-    this.hint = el("p", { class: "wm-hint" }, this.#hint());
-    const photo = el("section", { class: "wm-photo", "aria-label": "The photo and its evidence" }, this.photo);
+    this.readout = el("p", { class: "wm-readout" }); // stays in sight beside a long text, where the cards do not
+    const label = "The photo and its evidence";
+    const photo = el("section", { class: "wm-photo", "aria-label": label }, this.photo, this.readout);
     const cards = el("div", { class: "wm-cards", "aria-live": "polite" }, ...this.explained.map((word) => word.card));
     const stage = el("div", { class: "wm-reading" }, photo,
-      el("div", {}, this.#sentence(), this.#legend(), this.hint, cards));
+      el("div", {}, this.#sentence(), this.#legend(), cards));
     stage.style.setProperty("--shape", this.image.photo.naturalWidth / this.image.photo.naturalHeight);
     this.children = [
       el("header", { class: "wm-head" },
@@ -143,6 +145,14 @@ whymask.WordsView = class WordsView {
     return el("div", { class: "wm-legend" },
       ...Object.values(WordsView.SCORES).map(([what, kind]) => key(`wm-key-column wm-${kind}`, what)),
       ...roles.map(([role, what]) => el("span", {}, el("span", { class: `wm-sample wm-${role}` }, "word"), ` ${what}`)));
+  }
+
+  /** A word and its scores in a line. */
+  #scores(word) {
+    const { two, isolated } = whymask;
+    const scores = Object.entries(WordsView.SCORES).filter(([name]) => word[name] !== null)
+      .map(([name, [what]]) => `${what} ${two(word[name])}`);
+    return [isolated(word.text), `: ${scores.join(", ")}`];
   }
 
   #hint() {
