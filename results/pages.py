@@ -74,7 +74,7 @@ PAGES = {
         "Masks beyond the paper's",
         ("masks", "masks-scenes"),
         f"{EARLIER} Masks of 8 regions by forwards, on photos no method was tuned on, and on questions about scenes. "
-        "Newer, by the configuration: the rows of lite0 with 32 wrong answers and five seeds.",
+        "Newer, by the configuration: the rows of lite0 with 32 wrong answers and five seeds (repair: on a CPU).",
         pairs=(
             ("discs+swap", "trace", "score@160"),
             ("discs+swap", "trace", "score@450", "score@160"),
