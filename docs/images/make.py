@@ -55,6 +55,17 @@ def reports(browser: Browser, page: Path) -> None:
         shoot(tab, name)
 
 
+def sentence(browser: Browser, page: Path) -> None:
+    """The words of a sentence, two of them pinned and one pointed at."""
+    tab = opened(browser, page.as_uri(), (1280, 730))
+    tab.wait_for_selector("[data-ready]")
+    first, second, third = (tab.get_by_role("button", name=name, exact=True) for name in ("mushroom", "plate", "white"))
+    first.click()
+    second.click()
+    third.hover()
+    shoot(tab, "words-page")
+
+
 def pages(browser: Browser, url: str) -> None:
     """The served page: a search under way, the form in the dark, a result on a phone."""
     tab = opened(browser, url, (1280, 540))
@@ -88,8 +99,15 @@ def main() -> None:
     whymask.repair("scene:505", "tiny-qwen", question=kite, want="Yes").savefig(HERE / "repair.png")
     words = whymask.explain_words("described:3", "tiny-caption", question="Describe the image.", k=8)
     words.savefig(HERE / "words.png")
+    # The plate is yellow, and there is no moon.
+    text = "a red mushroom above a blue plate and two white moons"
+    options = {"question": "Describe the image.", "k": 8, "fill": "black"}
+    wrong = whymask.explain_words("described:0", "tiny-caption", text=text, **options)
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        page = Path(folder) / "words.html"
+        page.write_text(report([wrong], ["words"]))
+        sentence(browser, page)
         page = Path(folder) / "report.html"
         page.write_text(report(found, METHODS))
         reports(browser, page)
