@@ -95,7 +95,7 @@ if __name__ == "__main__":
         print("|---" * 5 + "|")
         for row in ROWS:
             ratios = [mine / theirs for mine, theirs in zip(rates[row], rates[first], strict=True)]
-            told = f"{median(ratios):.2f} ({min(ratios):.2f} ... {max(ratios):.2f})"
+            shown = f"{median(ratios):.2f} ({min(ratios):.2f} ... {max(ratios):.2f})"
             gap = difference(records[first], records[row])
-            print(f"| {row} | {median(seconds[row]):.1f} | {median(rates[row]):.2f} | {told} | {gap:.1g} |")
+            print(f"| {row} | {median(seconds[row]):.1f} | {median(rates[row]):.2f} | {shown} | {gap:.1g} |")
     ray.shutdown()

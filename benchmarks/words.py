@@ -176,11 +176,11 @@ def unpack(text: str) -> Bools:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Markdown: where masks point, by verdict and kind of word; and how well missing support is told."""
+    """Markdown: where masks point, by verdict and kind of word; and how often missing support is recognised."""
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
         groups[row.verdict, row.kind].append(row)
-    head = "| words | kind | n | with a mask | points at it | chance | IoU | on it | image decides | told |"
+    head = "| words | kind | n | with a mask | points at it | chance | IoU | on it | image decides | recognised |"
     lines, nan = [head, "|---|---|" + 8 * "---:|"], [float("nan")]
     for verdict, kind in product(("right", "misread", "unsupported"), ("noun", "colour", "count", "relation")):
         some = groups[verdict, kind]
@@ -190,10 +190,10 @@ def table(rows: Sequence[Row]) -> str:
         hit, chance = pointing(*zip(*pairs, strict=True)) if pairs else 2 * nan
         overlaps = [np.mean([measure(*pair) for pair in pairs] or nan) for measure in (iou, on_object)]
         moved = np.mean([row.lost >= LOST for row in some])
-        told = np.mean([(row.role != "prior") == (row.lost >= LOST) for row in some])
+        recognised = np.mean([(row.role != "prior") == (row.lost >= LOST) for row in some])
         lines.append(
             f"| {verdict} | {kind} | {len(some)} | {sum(bool(row.mask) for row in some)} | {hit:.1%} | {chance:.1%} | "
-            f"{overlaps[0]:.2f} | {overlaps[1]:.2f} | {moved:.1%} | {told:.1%} |"
+            f"{overlaps[0]:.2f} | {overlaps[1]:.2f} | {moved:.1%} | {recognised:.1%} |"
         )
     value = auc([row.unsupported for row in rows], [row.lost < LOST for row in rows])
     still = sum(row.lost < LOST for row in rows)

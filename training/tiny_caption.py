@@ -44,7 +44,7 @@ WORDS = ("Describe", "the", "image", ".", "user", "assistant", *COUNTS, *COLOURS
 
 
 class Drawn:
-    """Scenes drawn in memory that processes share: `done` tells how many of each worker's are there."""
+    """Scenes drawn in memory that processes share: `done` counts how many of each worker's are there."""
 
     def __init__(self, split: str, count: int, workers: int) -> None:
         self.split, self.count, self.workers = split, count, workers
@@ -175,7 +175,7 @@ def brief(found: dict[str, Any]) -> str:
 
 
 class Training:
-    """A describer, the scenes it learns from, and what the checkpoint's report tells."""
+    """A describer, the scenes it learns from, and what is reported with the checkpoint."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options, self.started = options, time.perf_counter()

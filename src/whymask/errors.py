@@ -7,7 +7,7 @@ from typing import Any
 
 
 class WhymaskError(ValueError):
-    """Something the caller can mend."""
+    """Something the caller can correct."""
 
 
 class ImageError(WhymaskError):

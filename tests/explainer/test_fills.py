@@ -45,7 +45,8 @@ def test_a_set_scores_the_mean_or_the_minimum_over_its_fills(how, combine):
 
 def test_the_minimum_of_suff_and_necc_is_taken_of_f_itself():
     """Not of each side: the least necessity is where the rest scores highest."""
-    from whymask.search.objective import SUFF_NECC, Oracle, Responses
+    from whymask.search.objective import SUFF_NECC
+    from whymask.search.oracle import Oracle, Responses
 
     oracle = Oracle(Responses(), Responses(), how="min")
     row = np.array([[True, False]])

@@ -8,7 +8,8 @@ import pytest
 from whymask.methods import Recipe
 from whymask.search import answer
 from whymask.search.driver import Search, drive
-from whymask.search.objective import Responses, over_fills, pack
+from whymask.search.objective import over_fills, pack
+from whymask.search.oracle import Responses
 from whymask.search.protocol import Problem
 
 TARGET, OTHER = 7, 8

@@ -8,7 +8,7 @@ from whymask import WhymaskError
 from whymask.methods import Recipe, run
 from whymask.search import Oracle, Problem, Search, drive
 from whymask.search.copair import coarse_groups
-from whymask.search.objective import Responses
+from whymask.search.oracle import Responses
 
 from search.functions import METHODS, ON_SETS, grid_centroids, modular, tangled
 

@@ -8,9 +8,11 @@ import pytest
 from whymask import WhymaskError
 from whymask.methods import run
 from whymask.search import Problem
+from whymask.search.archive import Archive
 from whymask.search.driver import Search, drive
 from whymask.search.joint import DISCS, GROUPS, Joint
-from whymask.search.objective import SUFFICIENCY, Archive, Oracle, Responses, over_fills
+from whymask.search.objective import SUFFICIENCY, over_fills
+from whymask.search.oracle import Oracle, Responses
 
 from search.functions import grid_centroids
 

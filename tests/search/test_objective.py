@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from whymask import WhymaskError
-from whymask.search.objective import SUFF_NECC, SUFFICIENCY, Ledger, Objective, Oracle, pack
+from whymask.search.objective import SUFF_NECC, SUFFICIENCY, Ledger, Objective, pack
+from whymask.search.oracle import Oracle
 
 ROWS = np.array([[1, 0, 0], [1, 1, 0], [0, 1, 1]], dtype=bool)
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from whymask.search import Problem, Search
-from whymask.search.objective import SUFF_NECC, SUFFICIENCY, Oracle, Responses
+from whymask.search.objective import SUFF_NECC, SUFFICIENCY
+from whymask.search.oracle import Oracle, Responses
 from whymask.search.protocol import Ask, Selection
 from whymask.search.race import race
 

@@ -8,8 +8,10 @@ import pytest
 from whymask import WhymaskError
 from whymask.methods import Recipe, run
 from whymask.search import Problem, Search
+from whymask.search.archive import Archive
 from whymask.search.discs import compact_masks
-from whymask.search.objective import SUFF_NECC, SUFFICIENCY, Archive, Objective, Oracle, Responses, pack
+from whymask.search.objective import SUFF_NECC, SUFFICIENCY, Objective, pack
+from whymask.search.oracle import Oracle, Responses
 from whymask.search.random_k import random_k
 from whymask.search.stage import stage
 from whymask.search.surrogate import Surrogate

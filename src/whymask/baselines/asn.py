@@ -42,7 +42,7 @@ def asn(
     The paper names the parts but not how they fit; this is our reading. Variables m = sigmoid(theta), all 0.6 at first
     (the area budget; its penalty has weight 0), show m x + (1 - m) of a dark defocused image. Adam minimises
     alpha relu(margin f - f(m)) + (1 - alpha) relu(f(1 - m) - (1 - margin) f), plus sparse * mean m (mu) and
-    decided * mean 4 m (1 - m) (nu), with f the score of the whole image. "fixed" keeps the top k, 10 unless told. The
+    decided * mean 4 m (1 - m) (nu), with f the score of the whole image. "fixed" keeps the top k, by default 10. The
     other rules find the size, and take no k: they score the top 5 ... 16 by SN; "knee" keeps the size farthest above
     the line between the ends, "plateau" the smallest with 95 % of the best. Only these forwards are counted.
     """

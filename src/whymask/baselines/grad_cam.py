@@ -25,7 +25,7 @@ def grad_cam(image: Differentiable, rng: np.random.Generator) -> torch.Tensor:
 
     For a CNN that is the last output (B, C, h, w) or (B, h, w, C), whichever has cells that are nearer to squares on
     the image. For a transformer it is the last normalisation whose patch tokens the answer depends on (after the last
-    attention only the class token counts, its gradient elsewhere is 0); `patch_grid` tells where they lie.
+    attention only the class token counts, its gradient elsewhere is 0); `patch_grid` finds where they lie.
     """
     if image.tokens is not None:
         raise WhymaskError("grad-cam is for classifiers; 'llava-cam' looks into multimodal models.")
@@ -76,7 +76,7 @@ def candidates(outputs: list[tuple[torch.nn.Module, torch.Size]], image: Differe
 
 
 def feature_maps(output: torch.Size, shape: tuple[int, int]) -> Places | None:
-    """How to read the maps (C, h, w) from (1, C, h, w) or (1, h, w, C), which their shape tells; else None.
+    """How to read the maps (C, h, w) from (1, C, h, w) or (1, h, w, C), by their shape; else None.
 
     Where both would do, as for (1, 7, 7, 7), channels come first.
     """
@@ -96,7 +96,7 @@ def as_maps(output: torch.Tensor, grid: tuple[int, int]) -> torch.Tensor:
 def patch_grid(tokens: int, image: Differentiable) -> tuple[int, int] | None:
     """The (rows, columns) of the patches among so many tokens of an image, else None.
 
-    The convolution that cuts the image into patches tells. Where none fits (patches that were merged, or cut by
+    The convolution that cuts the image into patches shows it. Where none fits (patches that were merged, or cut by
     reshaping), it is the grid with cells nearest to squares, of equals that with the fewest special tokens.
     """
     height, width = image.shape

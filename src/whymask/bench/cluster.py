@@ -120,7 +120,7 @@ class Workers:
         actor = ray.remote(**{f"num_{kind.lower()}s": 1})(Worker)
         self._start = partial(actor.remote, worker.config, worker.spec, load)
         self.idle: list[Any] = []
-        self.jobs: dict[Any, Job] = {}  # by what tells of them
+        self.jobs: dict[Any, Job] = {}  # by the handles of their results
 
     def __enter__(self) -> Self:
         return self
@@ -151,31 +151,31 @@ class Workers:
             self._hand_out(queue)
             if not queue and not self._at_work():
                 return
-            told = self._first([*self.jobs])
-            job = self.jobs[told]
+            ready = self._first([*self.jobs])
+            job = self.jobs[ready]
             try:
                 if job.claim:
-                    yield self._told(next(told))
+                    yield self._ready(next(ready))
                     continue
-                self._told(told)
+                self._ready(ready)
             except StopIteration:
                 pass
             except self.ray.exceptions.RayActorError:
-                del self.jobs[told]
+                del self.jobs[ready]
                 job.end()
                 if not job.claim:
                     raise self._died_early() from None
                 self._add()
                 yield from _again(job.claim.work, queue, lost)
                 continue
-            del self.jobs[told]
+            del self.jobs[ready]
             job.end()
             self.idle.append(job.actor)
 
     def _alone(self, reference: Any) -> Any:
         """What the first actor answers, while there is no other."""
         try:
-            return self._told(self._first([reference]))
+            return self._ready(self._first([reference]))
         except self.ray.exceptions.RayActorError:
             raise self._died_early() from None
 
@@ -203,7 +203,7 @@ class Workers:
             stream = actor.compute.options(num_returns="streaming").remote(claim.work, claim.missing)
             self.jobs[stream] = Job(actor, claim)
 
-    def _told(self, reference: Any) -> Any:
+    def _ready(self, reference: Any) -> Any:
         try:
             return self.ray.get(reference)
         except self.ray.exceptions.RayTaskError as error:

@@ -62,11 +62,11 @@ def tail(runs: Sequence[str | Path], method: str = "phasewin", against: str = "g
     for model, split in dict.fromkeys(names[:2] for names in lines):
         pair = lines.get((model, split, method)), lines.get((model, split, against))
         if pair[0] is not None and pair[1] is not None:
-            parts.append(f"### {model}, {split}\n\n{_told(Gap.between(pair[0], pair[1]), shown)}")
+            parts.append(f"### {model}, {split}\n\n{_words_of(Gap.between(pair[0], pair[1]), shown)}")
     return "\n".join(parts)
 
 
-def _told(gap: Gap, shown: int) -> str:
+def _words_of(gap: Gap, shown: int) -> str:
     gaps = gap.gaps
     mean, median = float(gaps.mean()), float(np.median(gaps))
     samples = "sample" if len(gaps) == 1 else "samples"

@@ -83,7 +83,7 @@ class Worker:
         return [Layout.of(case) for case in cases]
 
     def results(self, queue: Queue) -> Iterator[Record]:
-        """Everything that has no record yet; whoever gets a record must append it before asking for the next one."""
+        """Everything that has no record yet; who gets a record must append it before asking for the next one."""
         while claim := queue.claim():
             with claim.held:
                 yield from self.compute(claim.work, claim.missing)

@@ -35,16 +35,8 @@ from whymask.results.ordering import Ordering
 from whymask.results.verdict import Controls, Kept
 from whymask.search.answer import AnswerOracle, score
 from whymask.search.driver import Piece, Progress, Search, SearchResult, drive, in_batches
-from whymask.search.objective import (
-    SUFF_NECC,
-    SUFFICIENCY,
-    Ledger,
-    Objective,
-    Oracle,
-    OverFills,
-    Responses,
-    over_fills,
-)
+from whymask.search.objective import SUFF_NECC, SUFFICIENCY, Ledger, Objective, OverFills, over_fills
+from whymask.search.oracle import Oracle, Responses
 from whymask.search.protocol import Algorithm, Problem
 from whymask.version import __version__
 

@@ -14,7 +14,8 @@ from whymask.models.memory import PeakMemory
 from whymask.results.mask import EvidenceMask
 from whymask.search.driver import Search, drive, in_batches
 from whymask.search.joint import Joint
-from whymask.search.objective import SUFFICIENCY, Ledger, Oracle
+from whymask.search.objective import SUFFICIENCY, Ledger
+from whymask.search.oracle import Oracle
 
 
 class Together:

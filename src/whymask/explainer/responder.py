@@ -15,7 +15,8 @@ from whymask.images.partition import Partition
 from whymask.models.base import Bound, Model, RespondsEach, Response, meaning
 from whymask.models.batching import Batching, is_out_of_memory, too_large
 from whymask.search.driver import Piece
-from whymask.search.objective import Responses, pack
+from whymask.search.objective import pack
+from whymask.search.oracle import Responses
 
 MARGIN = np.array([1.0, -1.0])
 

@@ -5,7 +5,7 @@ and goes by where it sees little: a star is nearly always yellow, a cup nearly a
 break them more often. Objects may be small, half transparent, or partly hidden behind a board.
 
 A scene is drawn from its plan, and a plan may be changed: the same scene without a group, or with another noun, colour,
-count or place in its stead, tells by intervention what a word of a model rests on.
+count or place in its stead, shows by intervention what a word of a model rests on.
 
 Every scene follows from its split and number.
 """

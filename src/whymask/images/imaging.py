@@ -268,7 +268,7 @@ class Preprocessed(Geometry):
         return np.asarray(image)
 
     def _seen(self, size: tuple[int, int]) -> Box:
-        """Red rises from left to right and green from top to bottom: what is left of them tells the box."""
+        """Red rises from left to right and green from top to bottom: what is left of them gives the box."""
         width, height = size
         ramp = np.zeros((height, width, 3), dtype=np.uint8)
         ramp[..., 0] = np.rint((np.arange(width) + 0.5) / width * 255)

@@ -1,8 +1,8 @@
 """Scenes whose truth is known: coloured objects on textured backgrounds, and POPE's yes/no questions about them.
 
 Objects of one theme nearly always come together in the scenes a model is trained on, and some are so small or so well
-hidden that the company they keep is the better clue. In the test scenes themes are often broken: a model that goes by
-the company then says yes to what is not there (false yes), or misses what stands alone (false no).
+hidden that the objects around them are the better clue. In the test scenes themes are often broken: a model that goes
+by these then says yes to what is not there (false yes), or misses what stands alone (false no).
 
 Every scene follows from its split and number.
 """
@@ -30,7 +30,7 @@ THEMES = {  # in order of how often they come up
 }
 FREQUENCY = (0.34, 0.28, 0.22, 0.16)
 OBJECTS = tuple(chain(*THEMES.values()))
-# One for each theme, so that an object is told from its company by its shape alone.
+# One for each theme, so that an object differs from its companions in shape alone.
 COLOURS = ((150, 70, 180), (60, 110, 210), (60, 150, 70), (230, 170, 50))
 # How likely each object of the scene's theme is there, and each other one.
 COMPANY: dict[Split, tuple[float, float]] = {"train": (0.88, 0.15), "test": (0.6, 0.2)}
@@ -183,7 +183,7 @@ def _star(x: Floats, y: Floats) -> Floats:
     return 0.38 + 0.6 * wave**1.5 - np.hypot(x, y)
 
 
-# Each tells how far inside a point is, in half sizes: x grows to the right, y downwards, both -1 ... 1 inside.
+# Each gives how far inside a point is, in half sizes: x grows to the right, y downwards, both -1 ... 1 inside.
 SHAPES: dict[str, Callable[[Floats, Floats], Floats]] = {
     "ball": lambda x, y: _disc(x, y, 0.85),
     "flag": lambda x, y: np.maximum(_bar(x, y, -0.8, -0.58, -0.95, 0.95), _bar(x, y, -0.6, 0.85, -0.9, 0.1)),

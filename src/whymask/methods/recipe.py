@@ -13,7 +13,8 @@ from whymask.methods.grammar import Method, parse
 from whymask.search.driver import Progress, Respond, Search, SearchResult, drive
 from whymask.search.limits import check
 from whymask.search.nested import coarse, lifted
-from whymask.search.objective import OBJECTIVES, Objective, Oracle
+from whymask.search.objective import OBJECTIVES, Objective
+from whymask.search.oracle import Oracle
 from whymask.search.protocol import Ask, Found, Needs, Problem, Ranking, Selection, completed
 from whymask.search.stage import AnyStage
 

@@ -1,6 +1,6 @@
-"""How often, and with how little removed, a wrong answer is mended by keeping only some regions.
+"""How often, and with how little removed, a wrong answer is repaired by keeping only some regions.
 
-All shares are of all samples: one that no mask mends counts as a failure everywhere.
+All shares are of all samples: one that no mask repairs counts as a failure everywhere.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from whymask.errors import WhymaskError
 
 Mistake: TypeAlias = Literal["false_yes", "false_no"]
-SMALL = 0.10  # CSR@10: mended with at most this share of the area removed
+SMALL = 0.10  # CSR@10: repaired with at most this share of the area removed
 ROUNDING = 1e-9  # areas are sums of shares
 
 

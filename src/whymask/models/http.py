@@ -66,21 +66,21 @@ class HttpModel(Served):
         """Nothing is sent yet."""
         if question is not None:
             raise WhymaskError(f"{self.name} takes a target, not a question.")
-        told = None if target == OWN_ANSWER else target  # the label of a saved result means the same
-        if told is not None and not isinstance(told, str):
-            told = whole("a target that is a number", told, 0)
-        meant = Target(told, str(told)) if isinstance(told, int) else Target.named(OWN_ANSWER if told is None else told)
-        return RemoteBound.of(view, meant, told=told, probes=0)
+        sent = None if target == OWN_ANSWER else target  # the label of a saved result means the same
+        if sent is not None and not isinstance(sent, str):
+            sent = whole("a target that is a number", sent, 0)
+        meant = Target(sent, str(sent)) if isinstance(sent, int) else Target.named(OWN_ANSWER if sent is None else sent)
+        return RemoteBound.of(view, meant, sent=sent, probes=0)
 
     def respond(self, inputs: Any, bounds: Sequence[Bound]) -> Response:
         """Scores of images (B, H, W, 3); a request holds images of one target."""
         rows: dict[str | int | None, list[int]] = {}
         for i, bound in enumerate(cast(Sequence[RemoteBound], bounds)):
-            rows.setdefault(bound.told, []).append(i)
+            rows.setdefault(bound.sent, []).append(i)
         step = self.per_request
-        parts = [(told, some[i : i + step]) for told, some in rows.items() for i in range(0, len(some), step)]
+        parts = [(sent, some[i : i + step]) for sent, some in rows.items() for i in range(0, len(some), step)]
         answers = self.remote.ask(
-            [(partial(_body, inputs[part], told), partial(self._scores, count=len(part))) for told, part in parts]
+            [(partial(_body, inputs[part], sent), partial(self._scores, count=len(part))) for sent, part in parts]
         )
         scores = np.empty(len(bounds))
         for (_, part), some in zip(parts, answers, strict=True):

@@ -90,11 +90,11 @@ class OpenAIChatModel(Served):
             source = "answered" if target is None else "was given the target"
             raise WhymaskError(f"{self.name} {source} {said!r:.80}: pass a target of one word, such as 'Yes'.")
         probes = 1 if target is None else 0
-        return RemoteBound.of(view, Target.named(word), told=question, probes=probes)
+        return RemoteBound.of(view, Target.named(word), sent=question, probes=probes)
 
     def respond(self, inputs: Any, bounds: Sequence[Bound]) -> Response:
         """Probabilities that the answer to row i of images (B, H, W, 3) is the word of bounds[i]."""
-        questions = [cast(str, bound.told) for bound in cast(Sequence[RemoteBound], bounds)]
+        questions = [cast(str, bound.sent) for bound in cast(Sequence[RemoteBound], bounds)]
         answers = self.tokens(inputs, questions)
         scores = [self._score(tokens, bound.target.label) for tokens, bound in zip(answers, bounds, strict=True)]
         return Response(np.array(scores, dtype=np.float64), None)

@@ -51,10 +51,10 @@ LARGEST_REASON = 2**16  # bytes of an error reply that is quoted
 class RemoteBound(PixelBound):
     """An image whose pixels (H, W, 3) uint8 are sent as they are."""
 
-    told: str | int | None  # what the server is told beside the image
+    sent: str | int | None  # what the server gets beside the image
 
     @classmethod
-    def of(cls, view: View, target: Target, *, told: str | int | None, probes: int) -> Self:
+    def of(cls, view: View, target: Target, *, sent: str | int | None, probes: int) -> Self:
         """The bound of an image that is on its grid."""
         return cls(
             **vars(view),
@@ -64,7 +64,7 @@ class RemoteBound(PixelBound):
             key=view.canvas.shape,
             probes=probes,
             channels_first=False,
-            told=told,
+            sent=sent,
         )
 
 
@@ -116,7 +116,7 @@ class Remote:
             )
         self._secrets = _secrets(self.url, headers)
         # Who asks does not move a score.
-        self._told = sorted((name.lower(), value) for name, value in headers.items() if name.lower() not in WHO)
+        self._headers = sorted((name.lower(), value) for name, value in headers.items() if name.lower() not in WHO)
         self._slots = asyncio.Semaphore(concurrency)
         self._client = httpx.AsyncClient(
             headers={"Content-Type": "application/json", "Accept-Encoding": "identity", **headers},
@@ -134,9 +134,9 @@ class Remote:
     @property
     def fingerprint(self) -> str:
         """Identifies a server. A query or a header may name a model or carry a key, so only a digest is here."""
-        told = [self.url.query, *(f"\n{name}: {value}".encode() for name, value in self._told)]
-        digest = hashlib.sha256(b"".join(told)).hexdigest()[:16]
-        return f"{self.shown} {digest}" if any(told) else self.shown
+        sent = [self.url.query, *(f"\n{name}: {value}".encode() for name, value in self._headers)]
+        digest = hashlib.sha256(b"".join(sent)).hexdigest()[:16]
+        return f"{self.shown} {digest}" if any(sent) else self.shown
 
     def ask(self, requests: Sequence[tuple[Body, Reader[T]]]) -> list[T]:
         """What was read from the reply to each request, in order; the first failure ends them all."""

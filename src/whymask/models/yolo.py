@@ -25,7 +25,7 @@ GREY = 114  # of the bars beside an image that is not a square
 class Yolo(Detector):
     """The image at its own shape, in the top left corner of the file's input.
 
-    Three kinds of outputs are told apart by their shape: (B, 4 + C, N) of YOLOv8 and later, (B, N, 5 + C) with an
+    Three kinds of outputs are distinguished by their shape: (B, 4 + C, N) of YOLOv8 and later, (B, N, 5 + C) with an
     objectness of YOLOv5 and v7, and (B, N, 6), the corners, score and class of what is left after suppression.
     """
 

@@ -104,7 +104,7 @@ class EvidenceMask(Explanation):
         """(h, w) the evidence on the photo's own pixels, rotated as its EXIF says.
 
         The resizing and the crop of the model's preprocessing are undone. What a crop removes is not seen, so it is no
-        evidence; `photo_heatmap` tells it apart.
+        evidence; `photo_heatmap` marks it.
         """
         return self._on_photo(self.mask)
 

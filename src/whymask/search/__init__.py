@@ -1,7 +1,8 @@
 """The searches on any set function: no model, no image."""
 
 from whymask.search.driver import Progress, Search, SearchResult, drive
-from whymask.search.objective import Objective, Oracle
+from whymask.search.objective import Objective
+from whymask.search.oracle import Oracle
 from whymask.search.protocol import Ask, Problem, Ranking, Selection
 
 __all__ = [

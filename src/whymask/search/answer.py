@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import Any
 
 from whymask.errors import WhymaskError
-from whymask.search.objective import Oracle, Responses
+from whymask.search.oracle import Oracle, Responses
 
 WEIGHT = 0.1
 """w, so small that the mean over at most eight fills reaches 1 - w only where the answer is kept on every one of them.

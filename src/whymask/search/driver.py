@@ -14,7 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from whymask.arrays import Bools, Floats, Rows, real_numbers
 from whymask.errors import WhymaskError, whole
-from whymask.search.objective import Archive, Ledger, Oracle, Query
+from whymask.search.archive import Archive
+from whymask.search.objective import Ledger
+from whymask.search.oracle import Oracle, Query
 from whymask.search.protocol import Algorithm, Ask, Found, Masks, Problem, Ranking, Selection, mask_of
 
 ROUNDING = 1e-6  # a sum of probabilities may miss 0 or 1 by this much

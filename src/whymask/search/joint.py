@@ -12,9 +12,10 @@ import numpy as np
 from scipy.special import ndtr
 
 from whymask.arrays import Bools, Floats
+from whymask.search.archive import Archive
 from whymask.search.discs import compact_masks
 from whymask.search.narrow import GROUPS, cut
-from whymask.search.objective import SUFFICIENCY, Archive
+from whymask.search.objective import SUFFICIENCY
 from whymask.search.protocol import Ask, Found, Masks, Needs, Problem, Selection, check_k
 from whymask.search.surrogate import FLOOR, Surrogate
 from whymask.search.swap import LARGEST, PATIENCE, SPREAD, exchanged, propose

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from whymask.arrays import Bools, Floats
 from whymask.errors import WhymaskError
-from whymask.search.objective import Archive, Objective
+from whymask.search.archive import Archive
+from whymask.search.objective import Objective
 from whymask.search.protocol import Ask, Found, Initialiser, Problem, Ranking, Selection
 
 

@@ -42,7 +42,7 @@ def others(
     found: list[Selection] = []
     for _ in range(alternatives):
         different = partial(_shares_few, np.array([selection.mask, *(other.mask for other in found)]), shared)
-        # The first mask's search may have looked in one place only, and a race on several fills tells of one disc only.
+        # The first mask's search may have looked in one place only; on several fills its race scored one disc on all.
         if problem.centroids is not None and (not found or problem.archive.fills > 1):
             compact = np.array([row for row in compact_masks(problem, size, problem.n) if different(row)])
             if len(compact):

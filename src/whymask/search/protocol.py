@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from whymask.arrays import Bools, Floats, Rows
 from whymask.errors import WhymaskError, whole
-from whymask.search.objective import Archive, LedgerStage, Objective
+from whymask.search.archive import Archive
+from whymask.search.objective import LedgerStage, Objective
 
 if TYPE_CHECKING:
     from whymask.models.differentiable import Differentiable

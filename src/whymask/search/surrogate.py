@@ -8,8 +8,8 @@ from whymask.search.objective import Objective
 from whymask.search.protocol import Problem
 
 FLOOR = 1e-3  # scores below this are alike: noise of a model that sees nothing
-NEAR = 3.0  # exchanges after which a set tells a third as much about the regions of this one
-FAR = 0.05  # what the farthest set still tells
+NEAR = 3.0  # exchanges after which a set says a third as much about the regions of this one
+FAR = 0.05  # what the farthest set still counts
 REACH = 0.15  # of the image: regions closer than this are expected to matter alike
 ALIKE = 0.9  # how much of a region's weight it shares with its neighbours
 NOISE = 0.2  # variance of what no linear model explains, where the scores have variance 1
@@ -54,7 +54,7 @@ class Surrogate:
         self.mean: Floats = cho_solve((self.factor, True), weighted.T @ values)
 
     def _centred(self, sets: Floats, scores: Floats, around: Bools) -> tuple[Floats, Floats, Floats]:
-        """Sets and values of one fill around their means, and how much each tells about `around` (n,)."""
+        """Sets and values of one fill around their means, and how much each counts for `around` (n,)."""
         values = np.log(scores + FLOOR) if self.logarithmic else scores
         exchanges = np.abs(sets - around).sum(axis=1) / 2
         trust = FAR + (1 - FAR) * np.exp(-exchanges / self.near)

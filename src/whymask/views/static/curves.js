@@ -100,7 +100,7 @@ whymask.Curves = class Curves extends whymask.Plot {
 
 /** Scores by the number of regions kept, the goal if there was one, and the mask that came back. */
 whymask.Sizes = class Sizes extends whymask.Plot {
-  /** `what` the scores {size: score} are; `dotted` tells which sizes get a dot. */
+  /** `what` the scores {size: score} are; `dotted` are the sizes that get a dot. */
   constructor(what, scores, { size, score, goal = null, full, dotted = () => true }) {
     const sizes = Object.keys(scores).map(Number).sort((a, b) => a - b);
     const most = Math.max(...sizes);

@@ -5,7 +5,7 @@
 globalThis.whymask = globalThis.whymask ?? {};
 
 whymask.ExplainedImage = class ExplainedImage {
-  // Colours of evidence and of ranks: cividis, as in the figures, told apart by every kind of colour vision.
+  // Colours of evidence and of ranks: cividis, as in the figures, distinct in every kind of colour vision.
   static EVIDENCE = "#E69F00";
   static RANKS = [[0, 34, 78], [53, 69, 108], [102, 105, 112], [148, 142, 119], [200, 184, 102], [254, 232, 56]];
   static DIMMED = 0.55; // how much darker the photo is where there is no evidence

@@ -1,0 +1,123 @@
+"""Every set that a search has asked for, with its responses: what searches learn from."""
+
+from collections.abc import Sequence
+from itertools import islice
+
+import numpy as np
+
+from whymask.arrays import Bools, Floats
+from whymask.search.objective import SUFFICIENCY, Objective, OverFills, Response, over_fills, pack
+
+
+class Archive:
+    """Every set a search has asked for, in that order. Searches learn from it; the oracle writes it.
+
+    A set may have been asked for on some of the fills only. Of several targets it holds a response to each; `of` one of
+    them it is an archive like any other.
+    """
+
+    def __init__(self, fills: int = 1, how: OverFills = "mean", targets: int | None = None) -> None:
+        self.fills, self.how, self.targets = fills, how, targets
+        self._sets: dict[bytes, int] = {}  # packed bits -> place
+        self._responses: tuple[dict[int, Response], ...] = tuple({} for _ in range(fills))  # place -> response
+        self._n = 0
+        self._rows: Bools = np.empty((0, 0), dtype=bool)
+
+    def add(self, fill: int, keys: list[bytes], responses: Sequence[Response], n: int) -> None:
+        """Note the responses on one fill to sets not asked for on it before, by their packed bits."""
+        places = [self._sets.setdefault(key, len(self._sets)) for key in keys]
+        self._responses[fill].update(zip(places, responses, strict=True))
+        self._n = n
+
+    @property
+    def rows(self) -> Bools:
+        """(m, n) kept sets; made when they are read, since most searches never do."""
+        new = list(islice(self._sets, len(self._rows), None))
+        if new:
+            bits = np.frombuffer(b"".join(new), dtype=np.uint8).reshape(len(new), -1)
+            unpacked = np.unpackbits(bits, axis=1, count=self._n).astype(bool)
+            self._rows = np.concatenate([self._rows.reshape(-1, self._n), unpacked])
+        return self._rows
+
+    @property
+    def responses(self) -> Floats:
+        """What the model said to each on each fill, (fills, m) or (fills, m, T); NaN where it was not asked."""
+        targets = () if self.targets is None else (self.targets,)
+        values = np.full((self.fills, len(self._sets), *targets), np.nan)
+        for some, known in zip(values, self._responses, strict=True):
+            if known:
+                some[list(known)] = list(known.values())
+        return values
+
+    def response(self, kept: Bools) -> float:
+        """The response to the image that keeps this set (n,), which must have been asked for on every fill."""
+        return float(self.score(kept[None], SUFFICIENCY)[0])
+
+    def score(self, rows: Bools, objective: Objective, fills: Sequence[int] | None = None) -> Floats:
+        """F (B,) of sets (B, n) on some of the fills, or all; they must have been asked for."""
+        places = np.array([self._sets[key] for key in pack(objective.images(rows).reshape(-1, rows.shape[1]))])
+        values = []
+        for known in self._responses if fills is None else [self._responses[fill] for fill in fills]:
+            responses = np.array([known[place] for place in places])
+            by_side = responses.reshape(len(objective.sides), len(rows), *responses.shape[1:])
+            values.append(objective.combine(by_side))
+        return over_fills(np.stack(values), self.how)
+
+    def of(self, target: int) -> "Archive":
+        """What it holds of one target, now and later."""
+        return OfTarget(self, target)
+
+    def observed(self, objective: Objective) -> tuple[Bools, Floats]:
+        """All sets (m, n), and F on each fill (fills, m): NaN where it is not known."""
+        rows, responses = self.rows, self.responses
+        if objective.alpha == 1:
+            return rows, responses
+        if objective.alpha == 0:
+            return ~rows, 1 - responses
+        places = {row.tobytes(): place for place, row in enumerate(rows)}
+        rest = np.array([places.get(row.tobytes(), -1) for row in ~rows], dtype=np.intp)
+        removed = np.where(rest >= 0, responses[:, rest], np.nan)
+        return rows, np.stack([objective.combine(np.stack(both)) for both in zip(responses, removed, strict=True)])
+
+    def scored(self, objective: Objective) -> tuple[Bools, Floats]:
+        """The sets (m, n) whose F is known on every fill, and F (m,)."""
+        rows, scores = self.observed(objective)
+        known = ~np.isnan(scores).any(axis=0)
+        return rows[known], over_fills(scores[:, known], self.how)
+
+    def frontier(self, largest: int) -> dict[int, float]:
+        """The best response by the size of the kept set, from 1 to `largest`, where any was asked for."""
+        rows, responses = self.scored(SUFFICIENCY)
+        sizes = rows.sum(axis=1)
+        known = (size for size in range(1, largest + 1) if (sizes == size).any())
+        return {size: float(responses[sizes == size].max()) for size in known}
+
+    def near(self, objective: Objective, mask: Bools) -> tuple[Bools, Floats]:
+        """What is observed of sets that are at most twice as large as `mask` (n,): larger ones behave differently."""
+        rows, scores = self.observed(objective)
+        small = (rows.sum(axis=1) <= 2 * mask.sum()) & ~np.isnan(scores).all(axis=0)
+        return rows[small], scores[:, small]
+
+
+class OfTarget(Archive):
+    """One target's part of the archive of several."""
+
+    def __init__(self, every: Archive, target: int) -> None:
+        super().__init__(every.fills, every.how)
+        self.every, self.target = every, target
+
+    @property
+    def rows(self) -> Bools:
+        """(m, n) kept sets."""
+        return self.every.rows
+
+    @property
+    def responses(self) -> Floats:
+        """What the model said of this target, (fills, m); NaN where it was not asked."""
+        responses: Floats = self.every.responses[..., self.target]
+        return responses
+
+    def score(self, rows: Bools, objective: Objective, fills: Sequence[int] | None = None) -> Floats:
+        """F (B,) of sets (B, n) on some of the fills, or all; they must have been asked for."""
+        scores: Floats = self.every.score(rows, objective, fills)[:, self.target]
+        return scores

@@ -1,0 +1,146 @@
+"""The oracle of a search: turns sets into F, by what is known and what must be sent, and keeps the ledger."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from whymask.arrays import Bools, Floats, Rows
+from whymask.search.archive import Archive
+from whymask.search.objective import Ledger, LedgerStage, Objective, OverFills, Response, over_fills, pack
+
+
+@dataclass(frozen=True)
+class Query:
+    """One batch of candidate sets on its way to the model."""
+
+    objective: Objective
+    stage: LedgerStage
+    fills: tuple[int, ...]  # the fills that F is asked for on
+    keys: list[bytes]  # packed bits of every set F needs, all of one side, then all of the next
+    nominal: tuple[int, ...]  # by side, how many masked images they are
+    fresh: tuple[int, ...]  # by side, how many of these this search asks for the first time
+    send: Rows  # (m, ...) sets that need a forward: those on the first fill, then those on the next
+    send_keys: tuple[list[bytes], ...]  # by fill, for all fills
+
+    @property
+    def by_fill(self) -> list[Rows]:
+        """`send`, cut into the part of each fill."""
+        ends = np.cumsum([len(keys) for keys in self.send_keys])
+        return np.split(self.send, ends[:-1])
+
+
+@dataclass(eq=False)
+class Responses:
+    """The responses to masked versions of one image on one fill, by their packed bits."""
+
+    scores: dict[bytes, Response] = field(default_factory=dict)
+    answers: dict[bytes, int] = field(default_factory=dict)  # the model's own answer, where it reports one
+
+    def answers_to(self, rows: Rows) -> list[int | None]:
+        """The answers to the images that keep these sets (B, n), as far as they are known."""
+        return [self.answers.get(key) for key in pack(rows)]
+
+    def copy(self, key: bytes, source: "Responses") -> None:
+        """Take what is known of one image from the responses on another fill."""
+        self.scores[key] = source.scores[key]
+        if key in source.answers:
+            self.answers[key] = source.answers[key]
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.scores.clear()
+        self.answers.clear()
+
+
+class Oracle:
+    """Turns candidate sets into F for one search: what is known, what must be sent, what it cost.
+
+    Oracles over the same image may share `responses`, one for each fill; each still keeps the ledger of its own search.
+    What two of them ask for at the very same time is sent for both. A set costs a forward on every fill, but for the
+    whole image, which is the same on all of them.
+    With `cache=False` every image is sent each time it is asked for, and the ledger stays the same. For several
+    `targets`, every response is a row of as many numbers.
+    """
+
+    def __init__(
+        self, *responses: Responses, how: OverFills = "mean", cache: bool = True, targets: int | None = None
+    ) -> None:
+        self.responses = responses or (Responses(),)
+        self.how, self.cache, self.targets = how, cache, targets
+        self.asked: tuple[set[bytes], ...] = tuple(set() for _ in self.responses)  # by fill
+        self.archive = Archive(len(self.responses), how, targets)
+        self.ledger = Ledger()
+
+    def open(self, rows: Rows, objective: Objective, stage: LedgerStage, fills: tuple[int, ...] | None = None) -> Query:
+        """Work out what F of `rows` (B, ...) on these fills, or all, still needs."""
+        fills = tuple(range(len(self.responses))) if fills is None else fills
+        images = objective.images(rows).reshape(-1, *rows.shape[1:])
+        keys, whole = pack(images), _whole(rows)
+        sides = [keys[start : start + len(rows)] for start in range(0, len(keys), len(rows))]
+        nominal, fresh = [], []
+        before: set[bytes] = set()
+        for side in sides:
+            first = [{*side} - before - self.asked[fill] for fill in fills]
+            before |= {*side}
+            nominal.append(sum(1 if key == whole else len(fills) for key in side))
+            fresh.append(sum(map(len, first)) - (len(fills) - 1) * (whole in first[0]))
+        index: list[int] = []
+        send_keys: list[list[bytes]] = []
+        for fill, known in enumerate(self.responses):
+            wanted = [i for i, key in enumerate(keys) if fill in fills and (fill == fills[0] or key != whole)]
+            if self.cache:
+                unknown = {keys[i]: i for i in reversed(wanted) if keys[i] not in known.scores}
+                wanted = sorted(unknown.values())
+            index += wanted
+            send_keys.append([keys[i] for i in wanted])
+        return Query(objective, stage, fills, keys, tuple(nominal), tuple(fresh), images[index], tuple(send_keys))
+
+    def answer(self, query: Query, responses: Floats) -> Floats:
+        """Take the responses (m,) or (m, T) to `query.send`, count them, and return F (B,) or (B, T)."""
+        by_fill = self._take(query, responses)
+        return over_fills(np.stack([query.objective.combine(one) for one in by_fill]), self.how)
+
+    def by_side(self, query: Query, responses: Floats) -> Floats:
+        """The same, but return the responses (sides, B) that F is made of."""
+        return over_fills(self._take(query, responses), self.how)
+
+    def score(self, kept: Bools) -> float | None:
+        """The response to the image that keeps this set (n,), where any search over it has asked."""
+        (key,) = pack(kept[None])
+        if any(key not in known.scores for known in self.responses):
+            return None
+        values = np.array([known.scores[key] for known in self.responses])
+        return None if self.targets else float(over_fills(values, self.how))
+
+    def value(self, known: Responses, key: bytes) -> Response:
+        """What a search learns of an image whose response on one fill is known: its score."""
+        return known.scores[key]
+
+    def _take(self, query: Query, responses: Floats) -> Floats:
+        """Note the responses to `query.send`, count them, and return all that was asked for, (fills, sides, B)."""
+        values, whole = iter(responses.tolist()), _whole(query.send)
+        for known, keys in zip(self.responses, query.send_keys, strict=True):
+            known.scores.update((key, next(values)) for key in keys)
+        if whole in query.keys:
+            self._share(whole, query.fills[0])
+        keys = [*dict.fromkeys(query.keys)]
+        for fill, known in enumerate(self.responses):
+            new = [key for key in keys if key not in self.asked[fill] and (fill in query.fills or key == whole)]
+            self.asked[fill].update(new)
+            if query.send.dtype == np.bool_:  # of pixel masks there is nothing to say about regions
+                self.archive.add(fill, new, [self.value(known, key) for key in new], query.send.shape[1])
+        for side, nominal, fresh in zip(query.objective.sides, query.nominal, query.fresh, strict=True):
+            self.ledger.add(query.stage, side, nominal, fresh)
+        scores = np.array([[self.value(self.responses[fill], key) for key in query.keys] for fill in query.fills])
+        return scores.reshape(len(query.fills), len(query.fresh), -1, *responses.shape[1:])
+
+    def _share(self, whole: bytes, source: int) -> None:
+        """The whole image is the same on all fills: what is known of it on one is known on all."""
+        for known in self.responses:
+            if whole not in known.scores:
+                known.copy(whole, self.responses[source])
+
+
+def _whole(rows: Rows) -> bytes | None:
+    """The key of the set that keeps every region, for rows that are sets."""
+    return pack(np.ones((1, rows.shape[1]), dtype=bool))[0] if rows.dtype == np.bool_ else None
