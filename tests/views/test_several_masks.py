@@ -7,6 +7,7 @@ import pytest
 
 import whymask
 from whymask import WhymaskError
+from whymask.results.base import Explanation
 from whymask.results.masks_figure import COLOURS
 from whymask.views.compare import compare_figure
 from whymask.views.document import document
@@ -39,6 +40,14 @@ def test_words_cannot_break_out(found):
     words = (replace(found.words[0], text=nasty, start=0, end=len(nasty)),)
     page = report([replace(found, text=nasty, words=words)], ["a"])
     assert "<script>alert" not in page
+
+
+@pytest.mark.parametrize("order", [(1, 0), (0, 0)])
+def test_words_out_of_place_are_not_loaded(found, tmp_path, order):
+    """A small file must not become a large page by words that hold each other's text."""
+    words = tuple(found.words[i] for i in order)
+    with pytest.raises(WhymaskError, match="after those before it"):
+        Explanation.load(replace(found, words=words).save(tmp_path / "words.npz"))
 
 
 def test_a_card_of_the_index_shows_all_masks(found):

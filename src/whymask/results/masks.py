@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -89,8 +90,8 @@ class EvidenceMasks(Explanation):
         for one in each:
             scores += [one["full_score"], one["blank_score"], *EvidenceMask._check(header | one, n)]
             require(type(one["target"]["index"]) is int and isinstance(one["target"]["label"], str), "it has no target")
-        for word in words:
-            scores += Word.check(word, len(text or ""))
+        for before, word in pairwise([None, *words]):
+            scores += Word.check(word, text or "", 0 if before is None else before["end"])
             number = word["mask"]
             require(number is None or (type(number) is int and 0 <= number < len(each)), "a word has another's mask")
         return scores

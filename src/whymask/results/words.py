@@ -48,10 +48,11 @@ class Word:
         return own | {"support": self.support, "sentence": self.sentence}
 
     @staticmethod
-    def check(word: Header, length: int) -> list[Any]:
-        """Raise a `DamagedError` unless a saved word fits into a text of this length; returns its scores."""
-        placed = is_count(word["start"]) and is_count(word["end"]) and word["start"] < word["end"] <= length
-        require(placed and isinstance(word["text"], str), "a word does not stand in its text")
+    def check(word: Header, text: str, after: int) -> list[Any]:
+        """Raise a `DamagedError` unless a saved word stands in its text, after the word before; returns its scores."""
+        start, end = word["start"], word["end"]
+        placed = is_count(start) and is_count(end) and after <= start < end
+        require(placed and word["text"] == text[start:end], "a word does not stand in its text, after those before it")
         require(word["role"] in get_args(Role), "a word has an unknown role")
         scores = [word["full_score"], word["blank_score"]]
         require(all(is_number(score, -1, 2) for score in scores), "a word has no scores")
