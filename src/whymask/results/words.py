@@ -14,7 +14,7 @@ Role = Literal["content", "prior", "unlikely", "function"]
 
 ABOUT: dict[Role, str] = {
     "content": "The image supports this word.",
-    "prior": "The image does not support this word: a blank image makes it about as likely.",
+    "prior": "The image does not support this word: a blank image makes it about as likely, or likelier.",
     "unlikely": "The model itself finds this word unlikely on the whole image.",
     "function": "A function word, which is not searched for.",
 }
