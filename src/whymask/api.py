@@ -36,7 +36,7 @@ def explain(
     question: str | None = None,
     against: int | str | None = None,
     top: int | None = None,
-    answers: Sequence[int | str] = (),
+    answers: Sequence[int | str] | None = None,
     progress: Report = None,
     **settings: Unpack[SettingsDict],
 ) -> EvidenceMask | EvidenceMasks | Ordering:
@@ -57,7 +57,7 @@ def explain(
         progress: True for a bar on stderr, or a function that is called with a Progress after every batch.
     """
     explainer = Explainer(model, **settings)
-    if top is None and not answers:
+    if top is None and answers is None:
         return explainer.explain(image, target=target, question=question, against=against, progress=progress)
     if target is not None or against is not None:
         raise WhymaskError("several answers are explained one beside the other: leave target and against out.")

@@ -13,6 +13,7 @@ from whymask.results import EvidenceMasks
 from whymask.results.base import Explanation
 
 from models.talker import Talker
+from models.tiny import lit, quadrants
 
 rng = np.random.default_rng(0)
 PHOTO = Image.fromarray(rng.integers(0, 256, (64, 64, 3), dtype=np.uint8))
@@ -72,12 +73,14 @@ def test_the_likeliest_classes():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"top": 5}, "top is 5, but function has 4 answers"),
+        ({"top": 5}, "top is 5, but the number of answers of function is 4"),
         ({"top": 2, "answers": ["north west"]}, "pass top=5"),
         ({"answers": "north west"}, "a list of answers"),
         ({"top": 2, "method": "trace"}, "leave method out"),
         ({"top": 2, "keep": "answer"}, "keep a share"),
         ({"top": 2, "target": 0}, "leave target and against out"),
+        ({"answers": []}, "a list of answers"),
+        ({"answers": 5}, "a list of answers"),
         ({"against": 1, "target": 1}, "are both 'north east'"),
         ({"against": 1, "target": 0, "keep": "answer"}, "keep a share"),
     ],
@@ -88,8 +91,36 @@ def test_what_does_not_fit_together_is_an_error(options, words):
 
 
 def test_answers_that_score_the_same_count_once():
-    found = whymask.explain(PHOTO, model(), answers=["north west", 0, "NORTH WEST", 3], k=16, **OPTIONS)
-    assert [mask.target.index for mask in found] == [0, 3]
+    found = whymask.explain(PHOTO, model(), answers=["north west", 1, "north east", "NORTH WEST", 3], k=16, **OPTIONS)
+    assert [mask.target.index for mask in found] == [0, 1, 3]
+
+
+@pytest.mark.parametrize("options", [{"k": 4}, {}, {"k": 16, "fill": ["black", "mean"]}])
+@pytest.mark.parametrize("budget", [None, 1, 10, 30])
+@pytest.mark.parametrize("wanted", [{"answers": LABELS}, {"top": 2}])
+def test_the_ledger_is_what_was_sent(options, budget, wanted):
+    sent = []
+
+    def counted(images):
+        sent.append(len(images))
+        return quarters(images)
+
+    wrapped = whymask.wrap(counted, labels=LABELS, size=64)
+    found = whymask.explain(
+        PHOTO, wrapped, budget=budget, **wanted, **{"regions": "grid:4x4", "fill": "black"} | options
+    )
+    assert sum(sent) == found.ledger.mec + found.ledger.stage("probe")[1]
+    assert budget is None or found.ledger.mec <= budget
+    for mask in found:
+        assert mask.ledger.mec <= found.ledger.mec
+
+
+def test_the_ledger_of_words_is_what_was_sent():
+    scene, wrapped = _scene()
+    sent, logits = [], wrapped.logits
+    wrapped.logits = lambda inputs, bounds: sent.append(len(inputs)) or logits(inputs, bounds)
+    found = whymask.explain_words(scene, wrapped, text="a red tree", question="Describe the image.", k=4, **OPTIONS)
+    assert sum(sent) == found.ledger.mec + found.ledger.stage("probe")[1]
 
 
 def test_against_another_answer():
@@ -113,6 +144,58 @@ def test_against_another_answer():
     assert plain.full_score > found.full_score
 
 
+def test_gradients_explain_one_answer():
+    with pytest.raises(WhymaskError, match="leave against out"):
+        whymask.explain(lit(2), quadrants(), target=0, against=1, method="grad-cam", regions="grid:2x2")
+
+
+def test_an_ordering_against_another_answer_is_replayed_so():
+    found = whymask.explain(PHOTO, model(), target=0, against=1, method="greedy", regions="grid:2x2", fill="black")
+    assert whymask.replay(found, model()).insertion[-1] == pytest.approx(found.full_score, abs=1e-12)
+    assert found.full_score < quarters(np.asarray(PHOTO)[None])[0, 0]
+
+
+def test_other_answers_are_neither_of_the_two():
+    found = whymask.explain(PHOTO, model(), target=0, against=1, null=2, k=4, **OPTIONS)
+    assert set(found.controls.null) == {"south west", "south east"}
+    named = whymask.explain(PHOTO, model(), target=0, against=1, null=[1, 2], k=4, **OPTIONS)
+    assert set(named.controls.null) == {"south west"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ledger", {"stages": {"init": {"suff": {"nominal": -5, "mec": -1.5}}}}),
+        ("ledger", None),
+        ("regions", [-1]),
+        ("target", {"index": "x", "label": 3}),
+    ],
+)
+def test_a_damaged_file_is_an_error(name, value, tmp_path):
+    found = whymask.explain(PHOTO, model(), answers=LABELS[:2], k=16, **OPTIONS)
+    damaged = _changed(found, tmp_path, name, value)
+    with pytest.raises(WhymaskError, match="not a saved explanation"):
+        Explanation.load(damaged)
+
+
+def test_what_masks_share_is_read_once(tmp_path):
+    found = whymask.explain(PHOTO, model(), answers=LABELS[:2], k=16, **OPTIONS)
+    for name, value in (("box", [0, 0, 5, -1]), ("photo_size", [2**30, 2**30]), ("complete", "no")):
+        again = Explanation.load(_changed(found, tmp_path, name, value))
+        assert again.as_dict() == found.as_dict()
+        assert again[0].photo_mask().shape == (64, 64)
+
+
+def _changed(found, folder, name, value):
+    """The file of a result in whose first mask one entry was changed."""
+    with np.load(found.save(folder / "whole.npz")) as file:
+        arrays = dict(file)
+    header = json.loads(str(arrays.pop("header")))
+    header["each"][0][name] = value
+    np.savez_compressed(folder / "changed.npz", header=np.array(json.dumps(header)), **arrays)
+    return folder / "changed.npz"
+
+
 def test_several_answers_are_saved_and_loaded(tmp_path):
     found = whymask.explain(PHOTO, model(), answers=LABELS[:2], k=16, **OPTIONS)
     again = Explanation.load(found.save(tmp_path / "two.npz"))
@@ -133,10 +216,20 @@ def test_words_of_a_text():
     assert marked(text, spans(text)[1]) == "A [[cat's]] paw is left of the red-brown dog."
 
 
+@pytest.mark.parametrize(
+    "word", ["हिन्दी", "สวัสดี", "cafe\u0301", "3.5", "cat\u2019s", "red-brown", "snake_case", "Straße"]
+)
+def test_a_word_is_whole_in_any_script(word):
+    text = f"({word}), {word}."
+    assert [text[a:b] for a, b, _ in spans(text)] == [word, word]
+
+
 def test_neighbours_are_one_target_in_a_long_text():
     text = " and ".join(["small red mug, green"] * SINGLE)
     content = [text[a:b] for a, b, function in spans(text) if not function]
     assert content == ["small red mug", "green"] * SINGLE
+    text = "dog " * (2 * SINGLE)
+    assert {text[a:b] for a, b, _ in spans(text)} == {"dog dog dog dog"}  # no more than four
 
 
 @pytest.mark.parametrize(
@@ -186,7 +279,7 @@ def _scene():
     return described("test", 0).pixels, whymask.load("tiny-caption")
 
 
-@pytest.mark.parametrize("text", ["", "...", "a [[red]] tree"])
+@pytest.mark.parametrize("text", ["", "...", "a [[red]] tree", "a [red] tree", 5, ["a", "tree"]])
 def test_a_text_without_words_or_with_marks_is_an_error(text):
     scene, wrapped = _scene()
     with pytest.raises(WhymaskError, match="a sentence in plain words"):

@@ -340,6 +340,7 @@ def test_delete_a_result_by_keyboard(page, slow):
     slow.seconds = 0
     ask(page, photo(seed=8))
     page.locator("#viewer[data-ready]").wait_for()
+    page.wait_for_load_state("networkidle")  # the list of results is read again after the result is shown
     before = page.locator("#past li").count()
     asked = []
     page.once("dialog", lambda dialog: (asked.append(dialog.message), dialog.dismiss()))

@@ -45,7 +45,9 @@ class Several:
         """The masks."""
         if self.words:
             return explainer.words(image, question=question, text=self.text, progress=progress)
-        return explainer.answers(image, top=self.top, answers=self.answers, question=question, progress=progress)
+        return explainer.answers(
+            image, top=self.top, answers=self.answers or None, question=question, progress=progress
+        )
 
 
 @with_options()

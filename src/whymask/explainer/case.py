@@ -63,6 +63,7 @@ class Case:
     over_fills: OverFills = "mean"
     keep_answer: bool = False  # whether a set is enough where the model still gives the answer, however it scores
     rival: Bound | None = None  # another answer: explained is the margin over it
+    sent: int = 0  # images outside of searches
     before_batch: Callable[[int], None] | None = None
     """Called with the size of each batch, of gradient methods too; an exception raised here ends the search."""
 
@@ -105,7 +106,7 @@ class Case:
         rival = answering(self.model, self.bound, answer, self.settings.get("question"))
         if meaning(rival) == meaning(self.bound):
             raise WhymaskError(f"the answer and the one it is explained against are both {rival.target.label!r}.")
-        return replace(self, rival=rival, settings=self.settings | {"against": rival.target.label})
+        return replace(self, rival=rival, settings=self.settings | {"against": rival.target.label, "rival": rival.aim})
 
     def answering(self, answer: int | str) -> Case:
         """The same image and fills with another answer, without a forward."""
@@ -162,6 +163,8 @@ class Case:
 
     def differentiable(self) -> Differentiable:
         """The image for methods that use gradients, where its model can."""
+        if self.rival is not None:
+            raise WhymaskError("methods that use gradients explain one answer: leave against out.")
         image = self._differentiable
 
         def read(inputs: Any) -> Any:
@@ -188,6 +191,7 @@ class Case:
 
     def _send(self, pieces: Sequence[Piece]) -> list[Floats]:
         """The responses to each piece."""
+        self.sent += sum(len(rows) for _, rows in pieces)
         return in_batches(pieces, Responder(), lambda: self.batching.size)
 
     def controls(

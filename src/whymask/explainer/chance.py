@@ -28,7 +28,8 @@ def other_answers(case: Case, null: Null, seed: int) -> list[int | str]:
         raise WhymaskError(
             f"{case.model.name} has no list of classes to draw other answers from: pass them, null=['Yes', 'Maybe']."
         )
-    others = np.delete(np.arange(len(case.model.labels)), target.index)
+    taken = [target.index, *([] if case.rival is None else [case.rival.target.index])]
+    others = np.delete(np.arange(len(case.model.labels)), [index for index in taken if index >= 0])
     return [int(one) for one in case.problem(seed).rng().permutation(others)[:null]]
 
 
@@ -42,7 +43,8 @@ def with_null(
     if found.controls is None:
         return found
     named = [case.again(target=answer) for answer in other_answers(case, null, seed)]
-    cases = [*{meaning(one.bound): one for one in named if meaning(one.bound) != meaning(case.bound)}.values()]
+    compared = {meaning(bound) for bound in (case.bound, case.rival) if bound is not None}
+    cases = [*{meaning(one.bound): one for one in named if meaning(one.bound) not in compared}.values()]
     if not cases:
         raise WhymaskError(f"null names no other answer than {case.bound.target.label!r}: pass different ones.")
     scores: dict[str, float] = {}

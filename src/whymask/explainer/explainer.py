@@ -17,7 +17,7 @@ from whymask.explainer.case import Case, Listener, batching
 from whymask.explainer.chance import with_null
 from whymask.explainer.repairing import attempt
 from whymask.explainer.settings import Settings, SettingsDict, accepts_settings
-from whymask.explainer.several import check_several, explain_answers, explain_words, likeliest, recipe_for
+from whymask.explainer.several import check_several, explain_answers, explain_words, listed, recipe_for
 from whymask.explainer.together import search_together
 from whymask.explainer.words import TOKENS, check_text, writes
 from whymask.images.imaging import ImageSource
@@ -124,18 +124,16 @@ class Explainer:
         image: ImageSource,
         *,
         top: int | None = None,
-        answers: Sequence[int | str] = (),
+        answers: Sequence[int | str] | None = None,
         question: str | None = None,
         progress: Report = None,
     ) -> EvidenceMasks:
         """Find a mask for each of several answers by one search; see `whymask.explain`."""
         check_several(self.settings)
-        if isinstance(answers, str) or bool(answers) == (top is not None):
-            raise WhymaskError("pass top=5 for the likeliest classes, or a list of answers, answers=['cat', 'dog'].")
-        case = self.case(image, target=answers[0] if answers else None, question=question)
-        chosen = answers or likeliest(case, cast(int, top))
-        with self._reporting(progress, case, recipe_for(self.settings, len(chosen))) as report:
-            return explain_answers(case, chosen, self.settings, report)
+        wanted = listed(answers, top)
+        case = self.case(image, target=wanted[0] if wanted else None, question=question)
+        with self._reporting(progress, case, recipe_for(self.settings, len(wanted) or cast(int, top))) as report:
+            return explain_answers(case, wanted, cast(int, top), self.settings, report)
 
     def words(
         self,
@@ -248,7 +246,10 @@ class Explainer:
             self.model, cut(image.canvas, panels) if panels else image.canvas, fills, **options
         )
         size, how = batching(self.model, self.settings.batch_size), provenance.get("over_fills", "mean")
-        return Case(self.model, bound, image.partition, size, {}, tuple(further), how).replay(ordering.order)
+        asked = {"question": provenance.get("question")}
+        case = Case(self.model, bound, image.partition, size, asked, tuple(further), how)
+        rival = provenance.get("rival")
+        return (case if rival is None else case.against(rival)).replay(ordering.order)
 
     @contextmanager
     def _reporting(self, progress: Report, case: Case, recipe: Recipe | Joint, searches: int = 1) -> Iterator[Listener]:

@@ -1,7 +1,7 @@
 """Several answers to one image, searched together: a forward scores all of them."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,21 +67,25 @@ class Together:
         spent["together"] = {"answers": len(self.cases), "forwards": found.ledger.mec}
         for counted, (nominal, mec) in found.ledger.entries.items():
             self.ledger.add(*counted, nominal, mec)
-        fingerprint = first.model.fingerprint
+        fingerprint, n = first.model.fingerprint, first.partition.n
+        self.ask(np.array([[True] * n, [False] * n]))  # what all of them are compared with
         results = []
         for number, (case, own) in enumerate(zip(self.cases, found.each, strict=True)):
             for filled, known in zip(case.fills, self.fills, strict=True):
                 scores = {key: np.take(values, number) for key, values in known.responses.scores.items()}
                 filled.responses.scores.update({key: float(score) for key, score in scores.items()})
                 filled.responses.answers.update(known.responses.answers)
+            before = case.sent
             result = case.result(own, case.provenance(recipe, seed, fingerprint) | spent)
             assert isinstance(result, EvidenceMask)
             results.append(result)
-            probes = result.ledger.stage("probe")
-            self.ledger.add("probe", "suff", *probes)
+            self.ledger.add("probe", "suff", case.sent - before, case.sent - before)
         return results
 
 
 def different(cases: Sequence[Case]) -> list[Case]:
     """The cases without those that score the same as one before."""
-    return [*{meaning(case.bound): case for case in reversed(cases)}.values()][::-1]
+    first: dict[Hashable, Case] = {}
+    for case in cases:
+        first.setdefault(meaning(case.bound), case)
+    return [*first.values()]

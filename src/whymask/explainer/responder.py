@@ -47,7 +47,7 @@ class Filled:
     @property
     def key(self) -> Hashable:
         """What can share a batch has the same."""
-        return id(self.case.model), self.bound.key, tuple(meaning(bound) for bound in self.each)
+        return id(self.case.model), self.bound.key, tuple(meaning(bound) for bound in self.each), self.margin
 
     @cached_property
     def _index(self) -> Any:

@@ -1,6 +1,6 @@
 """Explaining several answers at once: classes, given answers, or the words of a text."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +15,7 @@ from whymask.results.mask import EvidenceMask
 from whymask.results.masks import EvidenceMasks
 from whymask.results.words import Word
 from whymask.search.joint import Joint
+from whymask.search.objective import Ledger
 
 ONE_SEARCH = ("method", "alternatives", "null", "params")  # settings of a search for one answer
 
@@ -34,23 +35,34 @@ def recipe_for(settings: Settings, targets: int) -> Joint:
     return replace(joint, share=settings.keep) if isinstance(settings.keep, int | float) else joint
 
 
-def likeliest(case: Case, top: int) -> list[int]:
+def listed(answers: Sequence[int | str] | None, top: int | None) -> list[int | str]:
+    """The answers as a list, empty where the likeliest classes are meant; raises an error for anything else."""
+    found = [] if answers is None or isinstance(answers, str) or not isinstance(answers, Iterable) else [*answers]
+    if bool(found) == (top is not None) or (answers is not None and not found):
+        raise WhymaskError("pass top=5 for the likeliest classes, or a list of answers, answers=['cat', 'dog'].")
+    return [one.item() if isinstance(one, np.generic) else one for one in found]
+
+
+def likeliest(case: Case, top: int, ledger: Ledger) -> list[int | str]:
     """The numbers of a classifier's likeliest answers on the whole image, the first choice first."""
     model = case.model
     if not isinstance(model, Classifier):
         raise WhymaskError(f"top is for classifiers: pass answers=['Yes', 'No'] to {model.name}.")
     if whole("top", top, 1) > len(model.labels):
-        raise WhymaskError(f"top is {top}, but {model.name} has {len(model.labels)} answers.")
-    bounds = [model.answering(case.bound, number, None) for number in range(len(model.labels))]
-    scores = model.respond_each(case.inputs(np.ones((1, case.partition.n), dtype=bool)), bounds).score[0]
+        raise WhymaskError(f"top is {top}, but the number of answers of {model.name} is {len(model.labels)}.")
+    every = Together([case.answering(number) for number in range(len(model.labels))], ledger)
+    (scores,) = every.ask(np.ones((1, case.partition.n), dtype=bool))
     return [int(number) for number in np.argsort(-scores, kind="stable")[:top]]
 
 
 def explain_answers(
-    case: Case, answers: Sequence[int | str], settings: Settings, progress: Listener = None
+    case: Case, answers: Sequence[int | str], top: int, settings: Settings, progress: Listener = None
 ) -> EvidenceMasks:
-    """A mask for each of some answers, of which those that score the same count once."""
-    together = Together(different([case.answering(answer) for answer in answers]))
+    """A mask for each of some answers, of which those that score the same count once; or for the `top` likeliest."""
+    ledger = Ledger()
+    ledger.add("probe", "suff", case.bound.probes, case.bound.probes)
+    chosen = answers or likeliest(case, top, ledger)
+    together = Together(different([case.answering(answer) for answer in chosen]), ledger)
     return _explained(together, range(len(together.cases)), settings, progress)
 
 

@@ -13,7 +13,7 @@ from whymask.arrays import Floats
 from whymask.results.base import Explanation
 from whymask.results.mask import EvidenceMask
 from whymask.results.masks_figure import masks_figure
-from whymask.results.storage import Arrays, Header
+from whymask.results.storage import Arrays, Header, check_ledger
 from whymask.results.words import Word
 from whymask.utils.archive import require
 
@@ -40,6 +40,9 @@ class EvidenceMasks(Explanation):
     def __len__(self) -> int:
         return len(self.each)
 
+    def __bool__(self) -> bool:
+        return True  # also where no word has a mask
+
     def __iter__(self) -> Iterator[EvidenceMask]:
         return iter(self.each)
 
@@ -50,7 +53,8 @@ class EvidenceMasks(Explanation):
             answers = (mask for mask in self.each if mask.target.label == which)
             found = next(words, None) or next(answers, None)
             if found is None:
-                raise KeyError(which)
+                names = [word.text for word in self.words if word.mask] or [mask.target.label for mask in self.each]
+                raise KeyError(f"there is no mask of {which!r}, but of: {', '.join(names)}")
             return found
         return self.each[which]
 
@@ -88,7 +92,8 @@ class EvidenceMasks(Explanation):
         require(text is None or isinstance(text, str), "a text is missing")
         scores: list[Any] = []
         for one in each:
-            scores += [one["full_score"], one["blank_score"], *EvidenceMask._check(header | one, n)]
+            scores += [one["full_score"], one["blank_score"], *EvidenceMask._check(_alone(header, one), n)]
+            check_ledger(one["ledger"])
             require(type(one["target"]["index"]) is int and isinstance(one["target"]["label"], str), "it has no target")
         for before, word in pairwise([None, *words]):
             scores += Word.check(word, text or "", 0 if before is None else before["end"])
@@ -98,7 +103,7 @@ class EvidenceMasks(Explanation):
 
     @classmethod
     def _fields(cls, header: Header, arrays: Arrays) -> dict[str, Any]:
-        each = tuple(EvidenceMask(**EvidenceMask._fields(header | one, arrays)) for one in header["each"])
+        each = tuple(EvidenceMask(**EvidenceMask._fields(_alone(header, one), arrays)) for one in header["each"])
         names = ("text", "start", "end", "role", "full_score", "blank_score")
         words = tuple(
             Word(**{name: word[name] for name in names}, mask=None if word["mask"] is None else each[word["mask"]])
@@ -122,6 +127,11 @@ class EvidenceMasks(Explanation):
 
     def _brief(self) -> str:
         return f"masks for {len(self.each)} {'answers' if self.text is None else 'words'}"
+
+
+def _alone(header: Header, one: Header) -> Header:
+    """The header of one mask: what all of them share stands in that of the whole result."""
+    return header | one | {name: header[name] for name in SHARED if name in header}
 
 
 def _line(name: str, mask: EvidenceMask) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -69,13 +69,14 @@ def _draw_mask(axes: Axes, image: ExplainedImage, mask: EvidenceMask, colour: st
 
 
 def _lines(text: str, words: Sequence[Word]) -> list[tuple[int, int]]:
-    """(first, last + 1) characters of each line that the text is broken into, between words."""
+    """(first, last + 1) characters of each line that the text is broken into: between words, where they fit."""
     lines, start = [], 0
     for word in words:
         if word.end - start > LETTERS and word.start > start:
             lines.append((start, word.start))
             start = word.start
-    return [*lines, (start, len(text))]
+    whole = [*lines, (start, len(text))]
+    return [(place, min(place + LETTERS, last)) for first, last in whole for place in range(first, last, LETTERS)]
 
 
 def _draw_text(axes: Axes, lines: Sequence[tuple[int, int]], text: str, words: Sequence[Word]) -> None:
@@ -84,21 +85,24 @@ def _draw_text(axes: Axes, lines: Sequence[tuple[int, int]], text: str, words: S
     axes.set_axis_off()
     masked = (word for word in words if word.mask is not None)
     colours = {id(word): COLOURS[number % len(COLOURS)] for number, word in enumerate(masked)}
+    letters = {place: word for word in words for place in range(word.start, word.end)}
     style: dict[str, Any] = {"family": "monospace", "fontsize": 8, "va": "center", "ha": "center"}
     bar: dict[str, Any] = {"linewidth": 2.5, "solid_capstyle": "butt"}
     for row, (first, last) in enumerate(lines):
-        covered = np.zeros(last - first, dtype=bool)
+        for place in range(first, last):
+            word = letters.get(place)
+            colour = _colour(word, colours)
+            weight = "bold" if word and word.mask is not None else "normal"
+            axes.text(place - first + 0.5, row + 0.35, text[place], color=colour, weight=weight, **style)
         for word in words:
-            if not first <= word.start < last:
-                continue
-            covered[word.start - first : word.end - first] = True
-            colour = colours.get(id(word), "#222222" if word.role == "function" else GREY)
-            left, length = word.start - first, word.end - word.start
-            for place, letter in enumerate(text[word.start : word.end], left):
-                weight = "bold" if word.mask is not None else "normal"
-                axes.text(place + 0.5, row + 0.35, letter, color=colour, weight=weight, **style)
-            if word.role != "function":
-                for share, shade in ((1.0, "#dddddd"), (word.support, colour)):
-                    axes.plot([left, left + length * share], [row + 0.78] * 2, color=shade, **bar)
-        for place in np.flatnonzero(~covered).tolist():
-            axes.text(place + 0.5, row + 0.35, text[first + place], color="#222222", **style)
+            left, right = max(word.start, first) - first, min(word.end, last) - first
+            if word.role != "function" and left < right:
+                for share, shade in ((1.0, "#dddddd"), (word.support, _colour(word, colours))):
+                    axes.plot([left, left + (right - left) * share], [row + 0.78] * 2, color=shade, **bar)
+
+
+def _colour(word: Word | None, colours: Mapping[int, str]) -> str:
+    """That of a word's mask; words that the image does not support are grey, everything else is black."""
+    if word is None or word.role == "function":
+        return "#222222"
+    return colours.get(id(word), GREY)

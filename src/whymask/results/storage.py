@@ -84,12 +84,17 @@ def check(header: Header, arrays: Arrays, own: Callable[[Header, int], list[Any]
         require(text is None or isinstance(text, str), "a text is missing")
     require(isinstance(header["provenance"].get("parameters", {}), dict), "its parameters have no names")
     require(isinstance(header["complete"], bool), "it does not say whether it is complete")
-    for sides in header["ledger"]["stages"].values():
+    check_ledger(header["ledger"])
+    scores = [header["full_score"], header["blank_score"], *own(header, n)]
+    require(all(is_number(score, -ROUNDING, 1 + ROUNDING) for score in scores), "a score does not lie in [0, 1]")
+
+
+def check_ledger(ledger: Header) -> None:
+    """Raise a `DamagedError` unless a ledger has counts."""
+    for sides in ledger["stages"].values():
         for counts in sides.values():
             counted = is_count(counts["nominal"]) and is_count(counts["mec"])
             require(counted, "its numbers of forwards are not counts")
-    scores = [header["full_score"], header["blank_score"], *own(header, n)]
-    require(all(is_number(score, -ROUNDING, 1 + ROUNDING) for score in scores), "a score does not lie in [0, 1]")
 
 
 def _check_image(header: Header, n: int) -> None:

@@ -167,7 +167,8 @@ class Search:
         self.result = self._result(found, complete, oracle.archive, Ledger(dict(oracle.ledger.entries)))
         if isinstance(found, Masks):
             each = []
-            for target, (selection, asked) in enumerate(zip(found.each, found.asked, strict=True)):
+            for target, selection in enumerate(found.each):
+                asked = oracle.asked_for(target, found.proposed)
                 ledger = Ledger({("init", "suff"): (asked, asked)})
                 each.append(self._result(selection, complete, oracle.archive.of(target), ledger))
             self.result = replace(self.result, each=tuple(each))

@@ -4,7 +4,7 @@ There is one surrogate for each target. Every target proposes sets; of all of th
 to gain most for some target, first what several of them want.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from whymask.arrays import Bools, Floats
 from whymask.search.archive import Archive
 from whymask.search.discs import compact_masks
 from whymask.search.narrow import GROUPS, cut
-from whymask.search.objective import SUFFICIENCY
+from whymask.search.objective import SUFFICIENCY, pack
 from whymask.search.protocol import Ask, Found, Masks, Needs, Problem, Selection, check_k
 from whymask.search.surrogate import FLOOR, Surrogate
 from whymask.search.swap import LARGEST, PATIENCE, SPREAD, exchanged, propose
@@ -77,8 +77,8 @@ class Joint:
         if self.k is None:
             whole = np.ones(problem.n, dtype=bool)
             rows = np.concatenate([whole[None], rows, whole & ~cut(problem, whole, GROUPS)])
-        nothing = Masks((Selection(rows[0]),) * self.targets, (0,) * self.targets)
-        asked = np.full(self.targets, problem.archive.fills * len(rows) - (problem.archive.fills - 1) * (not self.k))
+        nothing = Masks((Selection(rows[0]),) * self.targets, {})
+        by: dict[bytes, list[int]] = {}  # the targets that proposed a set
         scores = yield Ask(rows, SUFFICIENCY, "init", nothing, divisible=True)
         searches = [_Target(self, problem, target) for target in range(self.targets)]
         rows = rows[: len(scores)]
@@ -87,13 +87,12 @@ class Joint:
         known = {row.tobytes() for row in rows}
         rng, left, turn = problem.rng(), self.most, 0
         while left > 0:
-            best = Masks(tuple(one.best for one in searches), tuple(asked.tolist()))
+            best = Masks(tuple(one.best for one in searches), by)
             proposed: dict[bytes, Bools] = {}
-            by: dict[bytes, list[int]] = {}  # the targets that proposed a set
             for target, one in enumerate(searches):
-                for row in one.propose(known, rng):
+                for row, key in _packed(one.propose(known, rng)):
                     proposed.setdefault(row.tobytes(), row)
-                    by.setdefault(row.tobytes(), []).append(target)
+                    by.setdefault(key, []).append(target)
             if not proposed:
                 break
             rows = np.array(list(proposed.values()))
@@ -103,34 +102,32 @@ class Joint:
                 break
             left -= len(rows)
             known |= {row.tobytes() for row in rows}
-            for row, fills in (yield from self._race(problem, rows, searches, best, turn)).items():
-                asked[by[row]] += fills
+            yield from self._race(problem, rows, searches, best, turn)
             turn += 1
-        return Masks(tuple(one.best for one in searches), tuple(asked.tolist()))
+        return Masks(tuple(one.best for one in searches), by)
 
     def _race(
         self, problem: Problem, rows: Bools, searches: Sequence["_Target"], best: Masks, first: int
-    ) -> Generator[Ask, Floats, dict[bytes, int]]:
-        """Score sets (B, n) on one fill after the other, while they are ahead for some target.
-
-        Returns on how many fills each was scored.
-        """
+    ) -> Generator[Ask, Floats, None]:
+        """Score sets (B, n) on one fill after the other, while they are ahead for some target."""
         fills = [(first + number) % problem.archive.fills for number in range(problem.archive.fills)]
-        counts: dict[bytes, int] = {}
         for number in range(1, len(fills) + 1):
             scores = yield Ask(rows, SUFFICIENCY, "init", best, divisible=True, fills=(fills[number - 1],))
             rows = rows[: len(scores)]
-            counts |= {row.tobytes(): number for row in rows}
             scores = problem.archive.score(rows, SUFFICIENCY, fills[:number])
             ahead = np.zeros(len(rows), dtype=bool)
             for one, own in zip(searches, scores.T, strict=True):
                 ahead |= one.ahead(rows, own, fills[:number])
             rows, scores = rows[ahead], scores[ahead]
             if not len(rows):
-                return counts
+                return
         for one, own in zip(searches, scores.T, strict=True):
             one.learn(rows, own)
-        return counts
+
+
+def _packed(rows: Bools) -> Iterator[tuple[Bools, bytes]]:
+    """Each row with its packed bits."""
+    return zip(rows, pack(rows), strict=True)
 
 
 def by_rank(gains: Floats, count: int) -> list[int]:

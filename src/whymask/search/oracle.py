@@ -1,5 +1,6 @@
 """The oracle of a search: turns sets into F, by what is known and what must be sent, and keeps the ledger."""
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -104,13 +105,21 @@ class Oracle:
         """The same, but return the responses (sides, B) that F is made of."""
         return over_fills(self._take(query, responses), self.how)
 
+    def asked_for(self, target: int, proposed: Mapping[bytes, Collection[int]]) -> int:
+        """How many forwards were made for one of several targets, by the targets that sets were proposed for."""
+        if not self.asked[0]:
+            return 0
+        own = sum(target in proposed.get(key, (target,)) for keys in self.asked for key in keys)
+        whole = _whole(self.archive.rows[:1])
+        return own - (len(self.asked) - 1) * (whole in self.asked[0])
+
     def score(self, kept: Bools) -> float | None:
         """The response to the image that keeps this set (n,), where any search over it has asked."""
         (key,) = pack(kept[None])
-        if any(key not in known.scores for known in self.responses):
+        if self.targets is not None or any(key not in known.scores for known in self.responses):
             return None
         values = np.array([known.scores[key] for known in self.responses])
-        return None if self.targets else float(over_fills(values, self.how))
+        return float(over_fills(values, self.how))
 
     def value(self, known: Responses, key: bytes) -> Response:
         """What a search learns of an image whose response on one fill is known: its score."""

@@ -8,7 +8,7 @@ baselines that use gradients get the image from `Problem.differentiable`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
@@ -112,7 +112,9 @@ class Masks:
     """What a search for several targets found: a mask for each."""
 
     each: tuple[Selection, ...]
-    asked: tuple[int, ...]  # by target, how many forwards were made for it: those for all targets and its own
+    proposed: Mapping[
+        bytes, Collection[int]
+    ]  # by its packed bits, for which targets a set was asked for; others: for all
 
 
 Found: TypeAlias = Selection | Ranking | Masks
