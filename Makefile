@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: install demo lint check test browser test-hostile test-portable test-tokenizers test-floors clean
+.PHONY: install demo lint check test browser test-hostile test-portable test-tokenizers test-floors wheel clean
 
 install: $(STAMP)
 
@@ -13,8 +13,10 @@ $(STAMP): pyproject.toml constraints.txt Makefile
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	touch $(STAMP)
 
+SAMPLE := -c 'from skimage.data import data_dir; print(data_dir)'
+
 demo: install
-	$(BIN)/whymask explain "$$($(BIN)/python -c 'from skimage.data import data_dir; print(data_dir)')/camera.png"
+	$(BIN)/whymask explain "$$($(BIN)/python $(SAMPLE))/camera.png"
 
 lint: install
 	$(BIN)/ruff check .
@@ -72,5 +74,14 @@ test-floors:
 	.venv-floors/bin/python -m pip install --quiet --no-deps --editable .
 	OMP_NUM_THREADS=1 .venv-floors/bin/python $(SUITE) -W default
 
+# The wheel, built from this tree, and a first explanation in an environment that holds nothing else.
+wheel:
+	rm -rf dist
+	$(PYTHON) -m venv --clear build/wheel
+	build/wheel/bin/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	build/wheel/bin/python -m pip install --quiet --constraint constraints.txt torch
+	build/wheel/bin/python -m pip install --quiet --constraint constraints.txt "$$(echo dist/whymask-*.whl)[lite]"
+	cd build && wheel/bin/whymask explain "$$(wheel/bin/python $(SAMPLE))/camera.png"
+
 clean:
-	rm -rf .venv .venv-floors
+	rm -rf .venv .venv-floors build/wheel dist
