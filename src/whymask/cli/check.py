@@ -18,11 +18,7 @@ def check(
     model: Annotated[str, typer.Argument(help="A model id, see 'whymask models'.", show_default=False)],
     photos: Annotated[
         list[str] | None,
-        typer.Argument(
-            help="Photos: files, folders, patterns; by default six of scikit-image.",
-            show_default=False,
-            metavar="[PHOTOS]...",
-        ),
+        typer.Argument(help="Photos: files, folders, patterns; by default six of scikit-image.", show_default=False),
     ] = None,
     question: Question = None,
     seeds: Annotated[int, typer.Option(help="How many seeds are compared.")] = SEEDS,

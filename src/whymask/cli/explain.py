@@ -80,9 +80,10 @@ def explain(
 ) -> None:
     """Show which few regions of an image are enough for a model's answer.
 
-    Of many images, those that have a result with the same settings are not explained again, one that cannot be read
-    costs only itself (exit code 1 at the end), and an index page shows all of them. With --together all of them belong
-    to one question to a multimodal model, and one mask shows which of them, and which regions, carry the answer.
+    Several images are explained one by one, and an index page lists them. Images that have a result with the same
+    settings are skipped; an image that cannot be read is reported, and the exit code is then 1. With --together, all
+    images belong to one question to a multimodal model, and one mask shows which of them, and which of their regions,
+    the answer depends on.
     """
     wanted = target if point is None else _point(point, target)
     several = Several(top, answer or [], words, text)

@@ -1,4 +1,4 @@
-"""`whymask models`, `methods` and `theory`: what there is and what is known of it, printed."""
+"""`whymask models`, `methods` and `theory`: lists of what can be named, and the paper's bounds."""
 
 import json
 from typing import Annotated, Any
