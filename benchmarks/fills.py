@@ -1,4 +1,4 @@
-"""Do masks survive a change of fill? Masks are searched on one fill or on several, and scored on seven.
+"""Do masks survive a change of fill? Masks are searched on one fill or on several, and scored on eight.
 
 They explain right answers, or, with --null, another class for each photo, drawn at random. Methods are tuned on the
 photos with even numbers and reported on those with odd ones. The photos of a folder are taken as every second class of
@@ -23,12 +23,15 @@ import whymask
 from whymask.bench.stats import intervals
 from whymask.explainer.case import Case, batching
 from whymask.explainer.together import search_together
+from whymask.images.inpaint import inpainted
+from whymask.images.masking import fills_of
 from whymask.methods import Recipe
 from whymask.results.verdict import Controls, judge
 
 FOUR = ("black", "mean", "blur", "grey noise")  # no search uses the last
 OTHERS = ("noise", "dark_defocus", "photo")
 SIX = (*FOUR, *OTHERS[:2])  # "photo" shows something else instead
+MORE = ("mean", "dark_defocus", "noise", "grey noise")  # two more: the first two that a row did not search
 CODES = ("enough", "redundant", "one_fill", "shape_only", "not_enough")
 ROOT = Path(__file__).parents[1]
 PAGE, RECORDS, MARK = ROOT / "docs" / "fills.md", ROOT / "results" / "fills", "## The tables"
@@ -93,7 +96,8 @@ def run(options) -> None:
 def numbers(case: Case, file: Path, found) -> dict:
     """Numbers of one mask."""
     evidence = case.result(found, case.provenance(found.recipe, 0, ""))
-    others = others_of(file, evidence.image.canvas.shape[:2])
+    canvas = evidence.image.canvas
+    others = others_of(file, canvas.shape[:2]) | {"inpaint": inpainted(canvas, evidence.mask)}
     scores = {name: float(case.again(fill=fill).ask(found.mask[None])[0][0, 0]) for name, fill in others.items()}
     kept = evidence.controls.kept
     return {
@@ -116,6 +120,7 @@ def read(file: Path) -> dict[tuple[str, bool], dict[str, dict]]:
         records = [json.loads(line) for line in lines]
     rows: dict[tuple[str, bool], dict[str, dict]] = {}
     for record in records:
+        record["scores"].setdefault("inpaint", record["controls"]["fills"].get("inpaint", np.nan))  # not of older masks
         rows.setdefault((record["row"], record["null"]), {})[record["photo"]] = record
     return rows
 
@@ -140,11 +145,12 @@ def tables(rows: dict[tuple[str, bool], dict[str, dict]]) -> str:
 
 GIVEN = (
     "masks", "photos", "forwards", *FOUR,"mean of four", "half on all six",
-    "difference", "difference, grey noise", "difference, noise",
+    "difference", *(f"difference, {name}" for name in ("grey noise", "noise", "inpaint")),
 )  # fmt: skip
 SMALLEST = (
     "masks", "photos", "forwards", "goal reached", "regions", "area, median", "area, mean",
-    *(f"half on {name}" for name in SIX), "half on all six", "half on another photo", *CODES,
+    *(f"half on {name}" for name in SIX), "half on its own and two more", "half on all six", "half on inpaint",
+    "half on another photo", *CODES,
 )  # fmt: skip
 
 
@@ -161,17 +167,16 @@ def shown(name: str) -> str:
 def given_cells(masks: dict, first: dict | None) -> list[str]:
     """The numbers of masks of a given size."""
     means = [np.mean([mask["scores"][name] for mask in masks.values()]) for name in FOUR]
-    gaps = [difference(masks, first, names) for names in (FOUR, ("grey noise",), ("noise",))]
+    gaps = [difference(masks, first, names) for names in (FOUR, ("grey noise",), ("noise",), ("inpaint",))]
     forwards = np.mean([mask["forwards"] for mask in masks.values()])
     null = any(mask["null"] for mask in masks.values())  # of which even the whole image scores nothing
-    six = "" if null else f"{np.mean(np.all([*halves(masks).values()], axis=0)):.3f}"
+    six = "" if null else halved(masks, SIX, ".3f")
     scores = [*(f"{mean:.3f}" for mean in means), f"{np.mean(means):.3f}"]
     return [f"{len(masks)}", f"{forwards:.0f}", *scores, six, *gaps]
 
 
 def smallest_cells(masks: dict) -> list[str]:
     """The numbers of masks whose size was searched."""
-    half = halves(masks)
     codes = [verdict(mask) for mask in masks.values()]
     area = [mask["area"] for mask in masks.values()]
     return [
@@ -179,17 +184,24 @@ def smallest_cells(masks: dict) -> list[str]:
         *(f"{np.mean([mask[name] for mask in masks.values()]):{form}}" for name, form in NUMBERS.items()),
         f"{np.median(area):.3f}",
         f"{np.mean(area):.3f}",
-        *(f"{np.mean(one):.2f}" for one in half.values()),
-        f"{np.mean(np.all([*half.values()], axis=0)):.3f}",
-        f"{np.mean([mask['scores']['photo'] >= mask['full'] / 2 for mask in masks.values()]):.2f}",
+        *(halved(masks, (name,)) for name in SIX),
+        halved(masks, own_and_two(next(iter(masks.values()))["row"]), ".3f"),
+        halved(masks, SIX, ".3f"),
+        *(halved(masks, (name,)) for name in ("inpaint", "photo")),
         *(f"{codes.count(code) / len(codes):.0%}" for code in CODES),
     ]
 
 
-def halves(masks: dict) -> dict:
-    """Which masks (m,) keep at least half of the whole image's score, by fill."""
-    full = np.array([mask["full"] for mask in masks.values()])
-    return {name: np.array([mask["scores"][name] for mask in masks.values()]) >= full / 2 for name in SIX}
+def halved(masks: dict, names, form: str = ".2f") -> str:
+    """The share of masks that keep at least half of the whole image's score on all of some fills."""
+    least = np.array([[mask["scores"][name] / mask["full"] for name in names] for mask in masks.values()]).min(axis=1)
+    return "" if np.isnan(least).any() else f"{np.mean(least >= 0.5):{form}}"
+
+
+def own_and_two(row: str) -> list[str]:
+    """The fills that a row searched and the first two of `MORE` that it did not."""
+    own = fills_of(parsed(row)[1].get("fill", "black"))
+    return [*own, *[name for name in MORE if name not in own][:2]]
 
 
 NUMBERS = {"forwards": ".0f", "reached": ".3f", "regions": ".1f"}
@@ -207,17 +219,19 @@ def verdict(mask: dict) -> str:
 def difference(masks: dict, first: dict | None, names) -> str:
     """The mean difference of scores to the same photos in another row, with its interval."""
     both = [photo for photo in masks if first is not None and photo in first]
-    if not both or masks is first:
-        return ""
     gaps = np.array(
         [np.mean([masks[photo]["scores"][name] - first[photo]["scores"][name] for name in names]) for photo in both]
     )
+    if masks is first or not both or np.isnan(gaps).any():
+        return ""
     (low,), (high,) = intervals(gaps[:, None])
     return f"{gaps.mean():+.3f} [{low:+.3f}, {high:+.3f}]"
 
 
 def as_table(columns, rows) -> str:
-    """Markdown."""
+    """Markdown, without columns that are empty."""
+    filled = [any(cells) for cells in zip(*rows, strict=True)]
+    columns, *rows = ([cell for cell, some in zip(cells, filled, strict=True) if some] for cells in (columns, *rows))
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (columns, ["---"] * len(columns), *rows))
 
 

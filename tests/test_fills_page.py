@@ -33,6 +33,16 @@ def test_rows_are_parsed_as_the_page_writes_them(fills):
             fills.parsed(name.removesuffix(" (no race)"))
 
 
+def test_masks_are_judged_on_the_fills_of_their_row_and_two_more(fills):
+    assert fills.own_and_two("smallest") == ["black", "mean", "dark_defocus"]
+    assert fills.own_and_two("smallest fill=black,blur,mean") == ["black", "blur", "mean", "dark_defocus", "noise"]
+    kept = {"black": 0.5, "mean": 0.4, "dark_defocus": 0.9, "inpaint": np.nan}
+    lost = kept | {"dark_defocus": 0.3}
+    masks = {str(number): {"full": 0.8, "scores": scores} for number, scores in enumerate((kept, kept, lost, kept))}
+    assert fills.halved(masks, fills.own_and_two("smallest")) == "0.75"
+    assert fills.halved(masks, ["black", "inpaint"]) == ""  # not known of older masks
+
+
 def test_the_estimate_of_a_search_is_near_what_photos_took(fills):
     """Of progress bars, for smallest masks on one fill and on several, of plain regions and of nested ones."""
     compared = set()

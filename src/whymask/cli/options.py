@@ -40,7 +40,9 @@ class Options:
     param: Annotated[
         list[str] | None, typer.Option(help="NAME=VALUE for the method, such as tries=400; may be repeated.")
     ] = None
-    regions: Annotated[str, typer.Option(help="slico:N, grid:N, grid:RxC or a label-map file.")] = "slico:64"
+    regions: Annotated[
+        str, typer.Option(help="slico:N, grid:N, grid:RxC, each cut into M parts as slico:N/M, or a label-map file.")
+    ] = "slico:64"
     fill: Annotated[
         str | None,
         typer.Option(

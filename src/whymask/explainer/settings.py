@@ -35,7 +35,8 @@ class Settings:
         k: number of regions of the mask, or "auto", the fewest that are enough. For methods with a given size the
             default is the model's (8 for classifiers, 10 for models that answer questions).
         alternatives: how many further masks to search for, each with at most half of its regions in any before.
-        regions: "slico:64", "grid:8x8", a label-map file, a label map (H, W) or masks (m, H, W).
+        regions: "slico:64", "grid:8x8", "slico:64/4" (nested: each of 64 cut into four, for finer masks), a label-map
+            file, a label map (H, W) or masks (m, H, W).
         fill: what masked regions show: "black", "mean", "blur", "dark_defocus", "noise", a colour or an image. With a
             list of them, or "several" (black, blur and noise), a mask is scored on each: evidence that does not depend
             on one fill. By default "several" for "smallest" and "discs+swap", and "black", the paper's, for all others.
