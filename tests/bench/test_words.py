@@ -142,9 +142,10 @@ def test_a_run_joins_words_masks_and_interventions(tmp_path, monkeypatch):
         np.testing.assert_array_equal(image, scene.pixels if text is None else fewer.pixels)
         assert (text is None) == (budget is None)
         said = sentence(scene.plan)
+        enough = SimpleNamespace(code="enough")
         found = [SimpleNamespace(start=one.word.start, end=one.word.end, text=said[one.word.start : one.word.end],
                                  role="content", full_score=0.8, blank_score=0.2,
-                                 mask=SimpleNamespace(mask=scene.mask(one.groups), verdict=SimpleNamespace(code="enough")))
+                                 mask=SimpleNamespace(mask=scene.mask(one.groups), verdict=enough))
                  for one in judge(read(said), scene.plan)]  # fmt: skip
         return SimpleNamespace(text=said, words=[*found, SimpleNamespace(start=0, end=1, role="function")])
 

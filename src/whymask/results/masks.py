@@ -107,7 +107,8 @@ class EvidenceMasks(Explanation):
         names = ("text", "start", "end", "role", "full_score", "blank_score")
         words = tuple(
             Word(
-                **{name: word[name] for name in names}, mask=None if word["mask"] is None else each[word["mask"]],
+                **{name: word[name] for name in names},
+                mask=None if word["mask"] is None else each[word["mask"]],
                 tokens=tuple(word.get("tokens", [])),
             )
             for word in header["words"]
