@@ -21,41 +21,43 @@ import whymask
 from whymask.explainer.case import Case
 from whymask.explainer.joint import Together
 from whymask.explainer.words import marked, spans
+from whymask.images.imaging import ImageSource
 from whymask.methods import Recipe
+from whymask.models.base import Model
 from whymask.search.joint import Joint
 
 K = 10
 SAYS = [word for word in QUESTION.split() if word.isalpha()]
 ANSWER = " ".join((SAYS * 2)[:40])
-TRIES = Joint(1, K).most
+ONE, ALL = "one short answer", "the words of a long one"
 
 
-def words(case: Case) -> tuple[int, int]:
-    """Explain the words of the answer; how many masks there are, and the forwards they took."""
-    each = [case.answering(marked(ANSWER, span)) for span in spans(ANSWER) if not span.function]
+def words(case: Case, answer: str, tries: int) -> tuple[int, int]:
+    """Explain the words of an answer; how many masks there are, and the forwards they took."""
+    each = [case.answering(marked(answer, span)) for span in spans(answer) if not span.function]
     together = Together(each)
-    found = together.search(Joint(len(each), K, tries=TRIES), seed=0)
+    found = together.search(Joint(len(each), K, tries=tries), seed=0)
     return len(found), together.ledger.mec + together.ledger.stage("probe")[1]
 
 
-def one(case: Case) -> tuple[int, int]:
+def one(case: Case, answer: str, tries: int) -> tuple[int, int]:
     """Explain the answer that the case has."""
-    (found,) = case.search(Recipe("discs+swap", {"k": K, "tries": TRIES}), [0])
+    (found,) = case.search(Recipe("discs+swap", {"k": K, "tries": tries}), [0])
     return 1, found.ledger.mec + found.ledger.stage("probe")[1]
 
 
-def measure(subject: Subject, batch: int, repeats: int) -> dict[str, dict[str, float]]:
+def measure(model: Model, photo: ImageSource, question: str, answer: str, tries: int, batch: int, repeats: int):
     """Masks, forwards, seconds and milliseconds a forward of both, the best of some runs after one to warm up."""
-    model = subject.wrapped()
-    rows = {"one answer": (one, 0), "words of 40 tokens": (words, ANSWER)}
+    device = str(model.settings["device"])
+    rows = {ONE: (one, 0), ALL: (words, answer)}
     best: dict[str, dict[str, float]] = {}
     for number in range(repeats + 1):  # in turn: the machine may be shared
         for name, (explain, target) in rows.items():
-            case = Case.of(subject.photo, model, target=target, question=QUESTION, batch_size=batch)
-            wait(subject.device)
+            case = Case.of(photo, model, target=target, question=question, fill="black", batch_size=batch)
+            wait(device)
             start = time.perf_counter()
-            masks, forwards = explain(case)
-            wait(subject.device)
+            masks, forwards = explain(case, answer, tries)
+            wait(device)
             seconds = time.perf_counter() - start
             if number and seconds < best.get(name, {}).get("seconds", float("inf")):
                 best[name] = {"masks": masks, "forwards": forwards, "seconds": seconds, "ms": seconds / forwards * 1e3}
@@ -71,11 +73,13 @@ def main() -> None:
     parser.add_argument("--tiny", action="store_true", help="a small model, to see the script run")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    found = measure(Subject("qwen", options), options.batch, options.repeats)
+    subject, tries = Subject("qwen", options), 8 if options.tiny else Joint(1, K).most
+    model = subject.wrapped()
+    found = measure(model, subject.photo, QUESTION, ANSWER, tries, options.batch, options.repeats)
     print("| explained | masks | forwards | seconds | ms a forward |\n|---|---:|---:|---:|---:|")
     for name, row in found.items():
         print(f"| {name} | {row['masks']} | {row['forwards']} | {row['seconds']:.2f} | {row['ms']:.2f} |")
-    ratio = found["words of 40 tokens"]["ms"] / found["one answer"]["ms"]
+    ratio = found[ALL]["ms"] / found[ONE]["ms"]
     print(f"\nFor as many forwards the words take {ratio:.2f} times as long.")
     if options.out:
         versions = {
