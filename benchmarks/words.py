@@ -10,6 +10,7 @@ Scenes 500 to 699 are reported; 1000 and later are for choosing options. The mod
 
 Run: python benchmarks/words.py run OUT.jsonl.gz --scenes 200
      python benchmarks/words.py table OUT.jsonl.gz
+     python benchmarks/words.py fills --scenes 30 --first 1000
 """
 
 import argparse
@@ -29,8 +30,10 @@ from scipy.stats import rankdata
 import whymask
 from whymask.arrays import Bools
 from whymask.explainer.binding import bind
+from whymask.explainer.case import Case
+from whymask.explainer.words import Span, marked
 from whymask.images.described import COLOURS, NOUNS, Described, Plan, described, draw
-from whymask.images.sentences import QUESTION, Judged, judge, read
+from whymask.images.sentences import QUESTION, Judged, judge, read, sentence
 from whymask.models.base import Model
 
 TOLERANCE = 7  # pixels of 112: the 15 of the pointing game at 224
@@ -146,7 +149,7 @@ def interventions(judged: Judged, plan: Plan) -> list[Plan]:
 
 def probabilities(model: Model, plans: Sequence[Plan], text: str, start: int, end: int) -> list[float]:
     """How likely the characters of a sentence are, after what stands before them, on each scene."""
-    target = f"{text[:start]}[[{text[start:end]}]]{text[end:]}"
+    target = marked(text, Span(start, end, False))
     scores = []
     for plan in plans:
         bound = bind(model, draw(plan).pixels, target=target, question=QUESTION)
@@ -194,6 +197,24 @@ def rows_of(found: whymask.EvidenceMasks, scene: Described, model: Model, shown:
             )
         )  # fmt: skip
     return rows
+
+
+def fills(model: Model, scenes: Iterable[int]) -> dict[str, float]:
+    """The mean score that the true objects alone, all regions they touch, keep of their nouns, by fill."""
+    scores: dict[str, list[float]] = defaultdict(list)
+    for number in scenes:
+        scene = described("test", number)
+        text = sentence(scene.plan)
+        for judged in judge(read(text), scene.plan):
+            if judged.word.kind != "noun":
+                continue
+            target = marked(text, Span(judged.word.start, judged.word.end, False))
+            for fill in ("mean", "blur", "dark_defocus", "black", "noise"):
+                case = Case.of(scene.pixels, model, target=target, question=QUESTION, fill=fill)
+                touched = np.bincount(case.partition.labels[scene.mask(judged.groups)], minlength=case.partition.n) > 0
+                ((score,),), _ = case.ask(touched[None])
+                scores[fill].append(score)
+    return {fill: float(np.mean(some)) for fill, some in scores.items()}
 
 
 def opened(file: Path, mode: str):
@@ -271,17 +292,19 @@ def records(file: Path) -> list[Row]:
 def main() -> None:
     """As the command line says."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("run", "table"))
-    parser.add_argument("file", type=Path)
+    parser.add_argument("what", choices=("run", "table", "fills"))
+    parser.add_argument("file", type=Path, nargs="?")
     parser.add_argument("--model", default="tiny-caption")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--scenes", type=int, default=200)
     parser.add_argument("--first", type=int, default=500)
     parser.add_argument("--options", default=json.dumps({"fill": FILLS}), help="of explain_words, as JSON")
     options = parser.parse_args()
+    scenes = range(options.first, options.first + options.scenes)
     if options.what == "run":
-        model = whymask.load(options.model, device=options.device)
-        run(options.file, model, range(options.first, options.first + options.scenes), **json.loads(options.options))
+        run(options.file, whymask.load(options.model, device=options.device), scenes, **json.loads(options.options))
+    elif options.what == "fills":
+        print(fills(whymask.load(options.model, device=options.device), scenes))
     else:
         rows = records(options.file)
         print(table(rows), support_table(rows), roles_table(rows), sep="\n\n")

@@ -162,3 +162,10 @@ def test_a_run_joins_words_masks_and_interventions(tmp_path, monkeypatch):
     for row in own:
         assert (row.fall, row.unsupported) == pytest.approx((0.8, 0.4))
         assert words.iou(words.unpack(row.mask), words.unpack(row.truth)) == 1
+
+
+def test_true_objects_are_shown_on_every_fill():
+    pytest.importorskip("transformers", reason="transformers is not installed: whymask[hf]")
+    found = words.fills(whymask.load("tiny-caption"), [1000])
+    assert found.keys() == {"mean", "blur", "dark_defocus", "black", "noise"}
+    assert found["mean"] > 0.5 > found["noise"]  # it was never trained on noise
