@@ -78,7 +78,8 @@ test-floors:
 	.venv-floors/bin/python -m pip install --quiet --no-deps --editable .
 	OMP_NUM_THREADS=1 .venv-floors/bin/python $(SUITE) -W default
 
-# The wheel, built from this tree, and a first explanation in an environment that holds nothing else.
+# The wheel, built from this tree: a first explanation, README's examples and the notebooks in an environment without anything
+# but the extras that they name.
 wheel:
 	rm -rf dist
 	$(PYTHON) -m venv --clear build/wheel
@@ -86,6 +87,8 @@ wheel:
 	build/wheel/bin/python -m pip install --quiet --constraint constraints.txt torch
 	build/wheel/bin/python -m pip install --quiet --constraint constraints.txt "$$(echo dist/whymask-*.whl)[lite]"
 	cd build && wheel/bin/whymask explain "$$(wheel/bin/python $(SAMPLE))/camera.png"
+	build/wheel/bin/python -m pip install --quiet --constraint constraints.txt "$$(echo dist/whymask-*.whl)[hf]"
+	build/wheel/bin/python scripts/installed.py
 
 clean:
 	rm -rf .venv .venv-floors build/wheel dist site .cache

@@ -11,7 +11,9 @@ from skimage.data import data_dir
 from whymask.models import MODELS
 from whymask.models.efficientnet_lite import SIZES
 
-PAGE = (Path(__file__).parents[1] / "docs" / "words.md").read_text()
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "results"
+PAGE = (ROOT / "docs" / "words.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
@@ -36,3 +38,16 @@ def test_the_page_lists_every_role():
     from whymask.results.words import ABOUT
 
     assert re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE) == list(ABOUT)
+
+
+def test_the_tables_are_those_of_the_records():
+    """Those that `python benchmarks/words.py table` and `benchmarks/targets.py table` print."""
+    from benchmarks import targets, words
+
+    rows = words.records(RESULTS / "words.jsonl.gz")
+    for table in (words.table(rows), words.support_table(rows), words.roles_table(rows)):
+        assert table in PAGE
+    assert targets.table(targets.read(RESULTS / "targets.jsonl")) in PAGE
+    shown = {row.scene for row in rows}
+    assert f"of {len(shown)} scenes" in PAGE
+    assert (min(shown), f"to described:{max(shown)}" in PAGE) == (500, True)

@@ -97,11 +97,11 @@ def main() -> None:
     save_figure(compare_figure(found), HERE / "compare.png")
     kite = "Is there a kite in the image?"
     whymask.repair("scene:505", "tiny-qwen", question=kite, want="Yes").savefig(HERE / "repair.png")
-    words = whymask.explain_words("described:3", "tiny-caption", question="Describe the image.", k=8)
+    options = {"question": "Describe the image.", "fill": ["mean", "blur"]}
+    words = whymask.explain_words("described:3", "tiny-caption", **options)
     words.savefig(HERE / "words.png")
     # The plate is yellow, and there is no moon.
     text = "a red mushroom above a blue plate and two white moons"
-    options = {"question": "Describe the image.", "k": 8, "fill": "black"}
     wrong = whymask.explain_words("described:0", "tiny-caption", text=text, **options)
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])

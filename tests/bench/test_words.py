@@ -1,7 +1,7 @@
 """The measures of benchmarks/words.py."""
 
-import json
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,7 +9,7 @@ import pytest
 from benchmarks import words
 
 import whymask
-from whymask.images.described import described, plan
+from whymask.images.described import described, draw, plan
 from whymask.images.sentences import COUNTS, judge, read, sentence
 
 
@@ -96,36 +96,76 @@ def test_masks_as_text():
     np.testing.assert_array_equal(words.unpack(words.pack(mask)), mask)
 
 
+def row(**changes):
+    box = words.pack(square(0, 0, 8))
+    return replace(
+        words.Row(0, "scene", "cup", "noun", "right", "content", 0.9, 0.1, 0.8, box, box, "enough"), **changes
+    )
+
+
 def test_the_table_keeps_misread_words_apart():
-    box, other = words.pack(square(0, 0, 8)), words.pack(square(24, 24, 8))
-    row = words.Row(0, "cup", "noun", "right", "content", 0.9, 0.1, 0.8, box, box)
-    rows = [row, replace(row, mask=other, truth=other), replace(row, verdict="misread", truth=other),
-            replace(row, verdict="unsupported", role="prior", blank=0.9, lost=0.0, mask="", truth="00")]  # fmt: skip
-    text = words.table(rows)
-    assert "| right | noun | 2 | 2 | 100.0% | 0.0% | 1.00 | 1.00 | 100.0% | 100.0% |" in text
-    assert "| misread | noun | 1 | 1 | 0.0% |" in text
-    assert "| unsupported | noun | 1 | 0 | nan% |" in text
-    assert "AUC 1.000" in text
+    other = words.pack(square(24, 24, 8))
+    rows = [row(), row(mask=other, truth=other, code="one_fill"), row(verdict="misread", truth=other),
+            row(shown="without a group", verdict="unsupported"), row(role="prior", mask="")]  # fmt: skip
+    text = words.table(rows).splitlines()[2:]
+    assert text[0] == "| right | noun | 3 | 2 | 100.0% | 0.0% | 100.0% of 1 | 1.00 | 1.00 |"
+    assert text[1].startswith("| misread | noun | 1 | 1 | 0.0% | nan% | 0.0% of 1 | 0.00 |")
+    assert len(text) == 2
+
+
+def test_support_is_compared_with_what_changes_do():
+    moved, still = row(), row(full=0.9, blank=0.8, lost=0.2)
+    unlikely = row(role="unlikely", full=0.01, blank=0.0, lost=1.0)  # it has next to nothing to lose
+    guessed = row(role="prior", blank=0.95)  # and yet another object would change it
+    rows = [moved, still, unlikely, guessed, row(verdict="misread", lost=0.0)]
+    cells = [line.strip("| ").split(" | ") for line in words.support_table(rows).splitlines()[2:]]
+    assert cells[0] == ["all", "4", "0.1", "1", "0.667"]
+    assert cells[1] == ["all", "4", "0.25", "2", "0.500"]
+    assert cells[4] == ["that the model finds likely", "3", "0.25", "1", "0.500"]
+
+
+def test_roles_are_counted_by_what_the_scene_shows():
+    rows = [row(), row(role="prior"), row(shown="without a group", verdict="unsupported", role="unlikely", full=0.01)]
+    assert words.roles_table(rows).splitlines()[2:] == [
+        "| scene | right | 2 | 50.0% | 50.0% | 0.0% | 100.0% |",
+        "| without a group | unsupported | 1 | 0.0% | 0.0% | 100.0% | 0.0% |",
+    ]
 
 
 def test_a_run_joins_words_masks_and_interventions(tmp_path, monkeypatch):
     """A model that says what is true of the scene; a word loses everything once what it refers to has changed."""
-    scene = described("test", 0)
-    text = sentence(scene.plan)
+    scene = next(one for one in map(partial(described, "test"), range(50)) if len(one.plan.groups) == 2)
+    text, number = sentence(scene.plan), scene.plan.number
+    fewer = draw(scene.plan.without(number % 2))
 
-    def explained(image, model, *, question):
-        np.testing.assert_array_equal(image, scene.pixels)
-        found = [SimpleNamespace(start=one.word.start, end=one.word.end, text=text[one.word.start : one.word.end],
+    def explained(image, model, *, question, text=None, budget=None):
+        np.testing.assert_array_equal(image, scene.pixels if text is None else fewer.pixels)
+        assert (text is None) == (budget is None)
+        said = sentence(scene.plan)
+        enough = SimpleNamespace(code="enough")
+        found = [SimpleNamespace(start=one.word.start, end=one.word.end, text=said[one.word.start : one.word.end],
                                  role="content", full_score=0.8, blank_score=0.2,
-                                 mask=SimpleNamespace(mask=scene.mask(one.groups)))
-                 for one in judge(read(text), scene.plan)]  # fmt: skip
-        return SimpleNamespace(text=text, words=[*found, SimpleNamespace(start=0, end=1, role="function")])
+                                 mask=SimpleNamespace(mask=scene.mask(one.groups), verdict=enough))
+                 for one in judge(read(said), scene.plan)]  # fmt: skip
+        return SimpleNamespace(text=said, words=[*found, SimpleNamespace(start=0, end=1, role="function")])
 
-    monkeypatch.setattr(whymask, "explain_words", explained, raising=False)
+    monkeypatch.setattr(whymask, "explain_words", explained)
     monkeypatch.setattr(words, "probabilities", lambda model, plans, *_: [0.4, *[0.0] * (len(plans) - 1)])
-    words.run(tmp_path / "out.jsonl", None, [0])
-    rows = [words.Row(**json.loads(line)) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
-    assert [row.text for row in rows] == [text[w.start : w.end] for w in read(text)]
-    for row in rows:
-        assert (row.verdict, row.unsupported, row.lost) == ("right", 0.25, 1)
+    words.run(tmp_path / "out.jsonl.gz", None, [number])
+    rows = words.records(tmp_path / "out.jsonl.gz")
+    said = [text[w.start : w.end] for w in read(text)]
+    assert [row.text for row in rows] == said * 2
+    own, others = rows[: len(said)], rows[len(said) :]
+    assert {(row.shown, row.verdict, row.code) for row in own} == {("scene", "right", "enough")}
+    assert {row.verdict for row in others} == {"right", "unsupported"}
+    assert not any(row.mask for row in others)
+    for row in own:
+        assert (row.fall, row.unsupported) == pytest.approx((0.8, 0.4))
         assert words.iou(words.unpack(row.mask), words.unpack(row.truth)) == 1
+
+
+def test_true_objects_are_shown_on_every_fill():
+    pytest.importorskip("transformers", reason="transformers is not installed: whymask[hf]")
+    found = words.fills(whymask.load("tiny-caption"), [1000])
+    assert found.keys() == {"mean", "blur", "dark_defocus", "black", "noise"}
+    assert found["mean"] > 0.5 > found["noise"]  # it was never trained on noise

@@ -453,6 +453,24 @@ def test_several_answers_on_the_command_line(tmp_path):
         assert (answer.returncode, words in answer.stderr) == (2, True), answer.stderr
 
 
+def test_words_on_the_command_line(tmp_path):
+    pytest.importorskip("transformers", reason="transformers is not installed: whymask[hf]")
+    asked = ["explain", "described:3", "--model", "tiny-caption", "--question", "Describe the image.", "--words"]
+    few = ["--fill", "black", "--budget", "30", "--out", str(tmp_path), "--json"]
+    own = json.loads(whymask_command(*asked, *few).stdout)
+    assert own["text"] == "a red tree below a yellow plate"
+    assert [(word["text"], word["tokens"]) for word in own["words"]] == [
+        (word, [number]) for number, word in enumerate(own["text"].split())
+    ]
+    for word in own["words"]:
+        assert (word["mask"] is None) == (word["role"] != "content")
+        if word["mask"] is not None:
+            assert own["each"][word["mask"]]["rle"]["size"] == [112, 112]
+    assert {Path(file).name for file in own["files"].values()} == {"described-3-words.png", "described-3-words.npz"}
+    given = json.loads(whymask_command(*asked, "--text", "a blue moon", *few).stdout)
+    assert [word["text"] for word in given["words"]] == ["a", "blue", "moon"]
+
+
 QUARTERS = """
 import whymask
 

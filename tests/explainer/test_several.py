@@ -242,7 +242,8 @@ def test_the_role_of_a_word(full, blank, expected):
 
 
 def test_only_words_that_the_image_moves_have_masks(tmp_path):
-    found = whymask.explain_words(*_scene(), question="Describe the image.", k=8, **OPTIONS)
+    scene, wrapped = _scene()
+    found = whymask.explain_words(scene, wrapped, question="Describe the image.", k=8, **OPTIONS)
     assert found.text == found.target.label
     content = [word for word in found.words if word.role == "content"]
     assert [word.mask for word in content] == list(found.each)
@@ -250,6 +251,11 @@ def test_only_words_that_the_image_moves_have_masks(tmp_path):
         assert found.text[word.start : word.end] == word.text
         assert (word.mask is None) == (word.role != "content")
         assert word.sentence
+    spoken = wrapped.dialogue.tokenizer(found.text, add_special_tokens=False, return_offsets_mapping=True)
+    for word, saved in zip(found.words, found.as_dict()["words"], strict=True):
+        own = [i for i, (a, b) in enumerate(spoken["offset_mapping"]) if a < word.end and word.start < b]
+        assert own
+        assert [*word.tokens] == saved["tokens"] == own
     assert 0 < len(content) < len(found.words)
     again = Explanation.load(found.save(tmp_path / "words.npz"))
     assert again.as_dict() == found.as_dict()

@@ -175,10 +175,11 @@ def test_a_text_is_forced_and_a_marked_word_is_scored_alone(words, bytes_):
     answer = words.answer("a dog on the sofa", QUESTION)
     assert [words.read(list(ids)) for ids in answer.wanted] == ["a", "dog", "on", "the", "sofa"]
     assert words.read(list(answer.forced)) == "a dog on the"
-    assert answer.scored == 5
+    assert answer.places == (0, 1, 2, 3, 4)
     marked = words.answer("a [[dog]] on the sofa", QUESTION)
     assert [words.read(list(ids)) for ids in marked.wanted] == ["", "dog"]
     assert words.read(list(marked.forced)) == "a"
+    assert marked.places == (1,)
     assert marked.text == "a [[dog]] on the sofa"
     assert words.answer("a [[ dog ]] on the sofa", QUESTION).wanted == marked.wanted
     assert bytes_.answer("[[ dog ]]sofa", QUESTION).wanted == bytes_.answer("[[dog]] sofa", QUESTION).wanted

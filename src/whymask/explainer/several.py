@@ -9,7 +9,7 @@ from whymask.errors import WhymaskError, whole
 from whymask.explainer.case import Case, Listener
 from whymask.explainer.joint import Together, different
 from whymask.explainer.settings import Settings
-from whymask.explainer.words import check_text, marked, role
+from whymask.explainer.words import check_text, marked, role, writes
 from whymask.models.classifier import Classifier
 from whymask.results.mask import EvidenceMask
 from whymask.results.masks import EvidenceMasks
@@ -68,7 +68,7 @@ def explain_answers(
 
 def explain_words(case: Case, text: str, settings: Settings, progress: Listener = None) -> EvidenceMasks:
     """A mask for each word of a text that the image supports; `case` explains the text as a whole."""
-    found = check_text(text)
+    found, model = check_text(text), writes(case.model)
     together = Together([case.answering(marked(text, span)) for span in found])
     n = case.partition.n
     full, blank = together.ask(np.array([[True] * n, [False] * n])).tolist()
@@ -77,9 +77,12 @@ def explain_words(case: Case, text: str, settings: Settings, progress: Listener 
     masks = _explained(together, searched, settings, progress, case)
     by_word = dict(zip(searched, masks.each, strict=True))
     words = tuple(
-        Word(text[span.start : span.end], span.start, span.end, roles[i], full[i], blank[i], by_word.get(i))
+        Word(
+            text[span.start : span.end], span.start, span.end, roles[i], full[i], blank[i], by_word.get(i),
+            model.places(together.cases[i].bound),
+        )
         for i, span in enumerate(found)
-    )
+    )  # fmt: skip
     return EvidenceMasks(**vars(masks) | {"text": text, "words": words})
 
 

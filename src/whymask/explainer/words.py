@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from whymask.errors import WhymaskError
 from whymask.images.imaging import ImageSource, Resize
-from whymask.models.base import Model
+from whymask.models.base import Bound, Model
 from whymask.results.words import Role
 
 LITTLE = """a an the this that these those some any each its his her their my your our it he she they we you i
@@ -37,6 +37,9 @@ class Writes(Protocol):
 
     def asked(self, question: str | None) -> str:
         """The question."""
+
+    def places(self, bound: Bound) -> tuple[int, ...]:
+        """The positions of the tokens that a score is of."""
 
 
 def writes(model: Model) -> Writes:

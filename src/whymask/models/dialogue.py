@@ -30,9 +30,9 @@ class Answer:
         return Target.named(self.text) if self.token is None else Target(self.token, self.text)
 
     @property
-    def scored(self) -> int:
-        """How many positions count."""
-        return sum(bool(ids) for ids in self.wanted)
+    def places(self) -> tuple[int, ...]:
+        """The positions that count, the first token of the answer being 0."""
+        return tuple(place for place, ids in enumerate(self.wanted) if ids)
 
 
 FIRST = Answer("", ((),), mean=True)  # scores nothing: only the arg-max of the first position is of interest

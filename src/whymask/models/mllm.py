@@ -155,7 +155,7 @@ class Mllm(GridModel):
         own, total = (part.view(count, -1) for part in (forms.logsumexp(dim=1), total))
         if not answer.mean:
             return Evidence(own.sum(dim=1), total.sum(dim=1))
-        mean = (own - total).logsumexp(dim=1) - log(answer.scored)
+        mean = (own - total).logsumexp(dim=1) - log(len(answer.places))
         return Evidence(mean, torch.zeros_like(mean))
 
     def ids(self, wanted: Sequence[tuple[int, ...]]) -> torch.Tensor:
@@ -167,6 +167,10 @@ class Mllm(GridModel):
         """The model's own answer to a question about the whole image."""
         bound = self.pose(self.view(image, resize), self.asked(question))
         return self.generate(bound.inputs[None], [bound], tokens)[0]
+
+    def places(self, bound: Bound) -> tuple[int, ...]:
+        """The positions of the tokens that a score is of, the first token of the answer being 0."""
+        return cast(MllmBound, bound).answer.places
 
     def ends(self) -> set[int]:
         """Tokens that end an answer."""
@@ -210,7 +214,7 @@ def _by_place(answers: Sequence[Answer], count: int) -> list[tuple[int, ...]]:
 
 def _over_positions(chances: Floats, rows: NDArray[np.int64], answers: Sequence[Answer]) -> Floats:
     """The score (B,) of every answer, from the probabilities at its positions (row by row)."""
-    means = np.bincount(rows, chances) / np.maximum(1, [answer.scored for answer in answers])
+    means = np.bincount(rows, chances) / np.maximum(1, [len(answer.places) for answer in answers])
     products = np.ones(len(answers))
     counts = np.array([bool(ids) for answer in answers for ids in answer.wanted])
     np.multiply.at(products, rows[counts], chances[counts])

@@ -106,7 +106,11 @@ class EvidenceMasks(Explanation):
         each = tuple(EvidenceMask(**EvidenceMask._fields(_alone(header, one), arrays)) for one in header["each"])
         names = ("text", "start", "end", "role", "full_score", "blank_score")
         words = tuple(
-            Word(**{name: word[name] for name in names}, mask=None if word["mask"] is None else each[word["mask"]])
+            Word(
+                **{name: word[name] for name in names},
+                mask=None if word["mask"] is None else each[word["mask"]],
+                tokens=tuple(word.get("tokens", [])),
+            )
             for word in header["words"]
         )
         return super()._fields(header, arrays) | {"each": each, "text": header["text"], "words": words}

@@ -31,11 +31,12 @@ class Word:
     full_score: float  # its probability on the whole image, after the words before it
     blank_score: float  # and on a blank one
     mask: EvidenceMask | None = None  # the regions that are enough for it
+    tokens: tuple[int, ...] = ()  # the positions of its tokens in the answer, the first being 0
 
     @property
     def support(self) -> float:
-        """How much of its probability is owed to the image, from 0 to 1."""
-        return max(0.0, 1 - self.blank_score / self.full_score) if self.full_score else 0.0
+        """How much the image adds to its probability, from 0 to 1."""
+        return max(0.0, self.full_score - self.blank_score)
 
     @property
     def sentence(self) -> str:
@@ -45,7 +46,7 @@ class Word:
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON, without the mask."""
         own = {name: getattr(self, name) for name in ("text", "start", "end", "role", "full_score", "blank_score")}
-        return own | {"support": self.support, "sentence": self.sentence}
+        return own | {"tokens": [*self.tokens], "support": self.support, "sentence": self.sentence}
 
     @staticmethod
     def check(word: Header, text: str, after: int) -> list[Any]:
@@ -54,6 +55,8 @@ class Word:
         placed = is_count(start) and is_count(end) and after <= start < end
         require(placed and word["text"] == text[start:end], "a word does not stand in its text, after those before it")
         require(word["role"] in get_args(Role), "a word has an unknown role")
+        tokens = word.get("tokens", [])
+        require(all(map(is_count, tokens)) and tokens == sorted(set(tokens)), "a word has impossible tokens")
         scores = [word["full_score"], word["blank_score"]]
         require(all(is_number(score, -1, 2) for score in scores), "a word has no scores")
         return scores
