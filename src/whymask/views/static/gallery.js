@@ -1,0 +1,17 @@
+// Finished examples, so that the first screen shows something.
+import { api } from "./server.js";
+import { cardLink } from "./cards.js";
+import { at } from "./screen.js";
+
+/** By id, what there is to say about each example. */
+export const examples = new Map();
+
+export async function showGallery() {
+  const { el } = whymask;
+  const listed = await api("/api/examples");
+  for (const entry of listed) examples.set(entry.id, entry);
+  const items = listed.map((entry) => el("li", {},
+    cardLink({ ...entry, label: entry.about }, entry.question, `\u201c${entry.label}\u201d: ${entry.summary}`)));
+  at("gallery").querySelector("ul").replaceChildren(...items);
+  at("gallery").hidden = !items.length;
+}
