@@ -34,6 +34,7 @@ def page_options(models: Collection[str], abilities: Mapping[str, Collection[str
     return {
         "models": list(models),
         "asked": [name for name in models if "question" in can(name)],  # those that answer questions
+        "must_ask": [name for name in models if "question" in can(name) and "caption" not in can(name)],
         "methods": listed,
         "usual": dict(zip(QUESTIONS, (METHOD, OF_SIZE, RANKING), strict=True)),
         "fills": CHOICES,

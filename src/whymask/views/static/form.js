@@ -38,7 +38,7 @@ function update() {
     field.disabled = !asks;
     field.parentElement.hidden = !asks;
   }
-  form.question.required = asks;
+  form.question.required = options.must_ask.includes(form.model.value);
   const words = hasWords(); // these have a search of their own
   const [, , rank] = form["want-to-know"];
   rank.disabled = words;

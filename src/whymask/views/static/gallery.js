@@ -10,8 +10,10 @@ export async function showGallery() {
   const { el } = whymask;
   const listed = await api("/api/examples");
   for (const entry of listed) examples.set(entry.id, entry);
-  const items = listed.map((entry) => el("li", {},
-    cardLink({ ...entry, label: entry.about }, entry.question, `\u201c${entry.label}\u201d: ${entry.summary}`)));
+  const items = listed.map((entry) => {
+    const answer = entry.kind === "repair" ? entry.summary : `\u201c${entry.label}\u201d: ${entry.summary}`;
+    return el("li", {}, cardLink({ ...entry, label: entry.about }, entry.question, answer));
+  });
   at("gallery").querySelector("ul").replaceChildren(...items);
   at("gallery").hidden = !items.length;
 }

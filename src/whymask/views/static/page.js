@@ -11,7 +11,6 @@ import { at, complain, leave, only, say, screen } from "./screen.js";
 async function show(id, turn) {
   const found = await api(`/api/results/${id}`);
   if (turn !== screen.turn) return;
-  delete at("viewer").dataset.ready;
   only("result", found.explanations[0].title);
   document.querySelector(".again").textContent = examples.has(id) ? "Try your own image" : "New image";
   await whymask.mount(at("viewer"), found, { extra: () => files(id) });
@@ -47,6 +46,7 @@ async function route() {
   const turn = (screen.turn += 1);
   complain();
   scrollTo({ top: 0 });
+  delete at("viewer").dataset.ready;
   const id = location.hash.slice(1);
   if (!id) {
     only("start");
