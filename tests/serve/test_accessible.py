@@ -74,7 +74,7 @@ def test_no_state_of_the_page_breaks_a_rule(browser, server, slow, look):
         shown(page)
         states["example"] = violations(page)
         page.locator(".bar .again").click()
-        slow.seconds = 0.02
+        slow.seconds = 0.1
         page.locator("[name=model]").select_option("slow")
         ask(page, photo(seed=1), **SLOW)
         page.locator("#live-photo[width]:not([width='0'])").wait_for()

@@ -94,7 +94,7 @@ def test_searches_under_way_are_listed_and_go_on(page, other, server, slow):
     ask(page, photo(seed=3), **SLOW)
     page.get_by_role("heading", name="Searching").wait_for()
     job = server[1].jobs[page.url.partition("#")[2]]
-    page.get_by_role("link", name="New image").or_(page.get_by_role("link", name="Try your own image")).click()
+    page.get_by_role("link", name="New image").click()
     card = page.locator("#running li")
     card.wait_for()
     card.filter(has_text=re.compile(r"Running, about \d+ %")).wait_for()
@@ -134,7 +134,7 @@ def elsewhere(url, again, route):
 
 def test_after_a_restart_the_image_is_still_there(browser, tmp_path):
     """The page says what to do, and pressing Explain again is enough."""
-    slow = Slow(0.02)
+    slow = Slow(0.2)
     tab = browser.new_page()
     tab.set_default_timeout(20_000)
     with serving(tmp_path, {"slow": slow.model}, abilities={"slow": ()}) as (url, _):

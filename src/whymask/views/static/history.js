@@ -57,7 +57,7 @@ function runningEntry(job) {
   const item = el("li", {},
     el("a", { href: `#${job.id}` },
       el("img", { src: job.thumbnail, alt: "" }),
-      el("b", {}, isolated(job.question ?? "Under way")),
+      el("b", {}, isolated(job.question ?? "An image")),
       el("small", { class: "state" }), el("small", {}, isolated(job.model))));
   item.dataset.id = job.id;
   return item;

@@ -12,8 +12,8 @@ export function offerNext(id, { explanations: [entry], model }, talks) {
   at("next").hidden = !offers.length;
 }
 
-/** Whether a model could have given another answer: a score alone has none. */
-const canBeWrong = (entry) => entry.prediction !== null && entry.target.label !== "the score";
+/** Whether an answer may be wrong: a score alone is none, and one that is repaired has been. */
+const canBeWrong = (entry) => entry.prediction !== null && entry.target.label !== "the score" && !entry.repaired;
 
 /** "It should say ...": look for the regions that support another answer. */
 function repair(id, entry) {

@@ -11,8 +11,7 @@ import { at, complain, leave, only, say, screen } from "./screen.js";
 async function show(id, turn) {
   const found = await api(`/api/results/${id}`);
   if (turn !== screen.turn) return;
-  only("result", found.explanations[0].title);
-  document.querySelector(".again").textContent = examples.has(id) ? "Try your own image" : "New image";
+  only("result", found.explanations[0].title, examples.has(id) ? "Try your own image" : "New image");
   await whymask.mount(at("viewer"), found, { extra: () => files(id) });
   if (turn !== screen.turn) return;
   offerNext(id, found, talks(found.model));

@@ -15,10 +15,11 @@ export function say(text) {
   at("spoken").textContent = text;
 }
 
-/** Show one part of the page, under a title of its own. */
-export function only(part, title) {
+/** Show one part of the page, under a title of its own; `again` is what the way back to the form is called. */
+export function only(part, title, again = "New image") {
   for (const name of ["start", "live", "result"]) at(name).hidden = name !== part;
   document.querySelector(".again").hidden = part === "start";
+  document.querySelector(".again").textContent = again;
   document.title = title ? `${title} \u00b7 whymask` : "whymask";
 }
 
