@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 import time
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
@@ -32,10 +32,20 @@ from whymask.models.memory import PeakMemory
 from whymask.results.base import ExplainedImage
 from whymask.results.mask import EvidenceMask
 from whymask.results.ordering import Ordering
+from whymask.results.scored import ScoredSets
 from whymask.results.verdict import Controls, Kept
 from whymask.search.answer import AnswerOracle, score
 from whymask.search.driver import Piece, Progress, Search, SearchResult, drive, in_batches
-from whymask.search.objective import SUFF_NECC, SUFFICIENCY, Ledger, Objective, OverFills, over_fills
+from whymask.search.objective import (
+    PIXEL_MASK,
+    SUFF_NECC,
+    SUFFICIENCY,
+    Ledger,
+    Objective,
+    OverFills,
+    over_fills,
+    unpack,
+)
 from whymask.search.oracle import Oracle, Responses
 from whymask.search.protocol import Algorithm, Problem
 from whymask.version import __version__
@@ -294,7 +304,15 @@ class Case:
             kept = 0 if selection is None else selection.kept
             regions = () if selection is None else selection.regions
             return Ordering(
-                image, ledger, provenance, found.complete, order=order, initial_mask=regions, kept=kept, map=found.map
+                image,
+                ledger,
+                provenance,
+                found.complete,
+                order=order,
+                initial_mask=regions,
+                kept=kept,
+                map=found.map,
+                scored=self._scored(found, order, range(len(order) + 1)),
             )
         assert selection is not None
         first = EvidenceMask(
@@ -310,11 +328,24 @@ class Case:
             goal=None if self.keep_answer else selection.goal,
             local_optimum=selection.local_optimum,
             controls=controls,
+            scored=self._scored(found, selection.regions, [len(selection.regions)]),
         )
         others = zip(selection.others, own[2::2], own[3::2], strict=True)
         return first.with_alternatives(
             [(np.flatnonzero(other.mask).tolist(), float(kept), float(removed)) for other, kept, removed in others]
         )
+
+    def _scored(self, found: SearchResult, order: Sequence[int], prefixes: Collection[int]) -> ScoredSets | None:
+        """The sets that a search has scored on every fill, as many as a result keeps; `order` has the evidence first."""
+        asked = sorted(set.intersection(*map(set, found.asked))) if found.asked else []
+        keys = [key for key in asked if not key.startswith(PIXEL_MASK)]
+        if not keys:
+            return None
+        known = [filled.responses for filled in self.fills]
+        scores = over_fills(np.array([[one.scores[key] for key in keys] for one in known]), self.over_fills)
+        answers = np.array([[one.answers.get(key, -1) for one in known] for key in keys])
+        rows = unpack(keys, self.partition.n)
+        return ScoredSets.of(rows, scores, answers, lambda top: named(self.model, top), order, prefixes)
 
     def explained(self, full: float, blank: float) -> ExplainedImage:
         """The image with the scores of the whole of it, which must have been asked for, and of the fill."""

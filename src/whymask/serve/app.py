@@ -20,6 +20,7 @@ from whymask.serve.history import History
 from whymask.serve.jobs import Job, Jobs, QueueFullError
 from whymask.serve.limits import Turns, Uploads, unavailable
 from whymask.serve.request import CHOICES, MAX_BYTES, Request, read_image
+from whymask.serve.what_if import MOST_WAITING, QUESTION_BYTES, parsed_regions
 from whymask.views.document import document
 from whymask.views.report import VIEWER, asset, report
 
@@ -62,6 +63,7 @@ def create_app(
     app.include_router(page_routes(page_options(models, abilities or {})))
     app.include_router(job_routes(jobs, history, models, Uploads(UPLOADS, MAX_BYTES, body_seconds)))
     app.include_router(result_routes(jobs, history))
+    app.include_router(what_if_routes(jobs, history, Uploads(MOST_WAITING, QUESTION_BYTES, body_seconds)))
     return app
 
 
@@ -226,6 +228,20 @@ def result_routes(jobs: Jobs, history: History) -> APIRouter:
     @router.get("/{name}/figure.png")
     async def download_figure(name: str) -> Response:
         return attachment(await drawing.run(view, name, figure), "image/png", "figure.png")
+
+    return router
+
+
+def what_if_routes(jobs: Jobs, history: History, uploads: Uploads) -> APIRouter:
+    """Ask the model of a past result about any of its regions."""
+    router = APIRouter(prefix="/api/results")
+
+    @router.post("/{name}/what-if")
+    async def what_if(request: HttpRequest, name: str) -> dict[str, Any]:
+        body = await uploads.read(request)
+        if history.path(name) is None:
+            raise RequestError(404, "there is no such result.")
+        return await jobs.what_ifs.ask(name, parsed_regions(body))
 
     return router
 

@@ -220,7 +220,8 @@ async function show(id, turn) {
   const saves = () => whymask.el("div", { class: "saves" }, ...links());
   delete at("viewer").dataset.ready;
   only("viewer", found.explanations[0].title);
-  await whymask.mount(at("viewer"), found, { extra: saves });
+  const ask = (_, regions) => api(`/api/results/${id}/what-if`, { method: "POST", body: JSON.stringify({ regions }) });
+  await whymask.mount(at("viewer"), found, { extra: saves, ask });
   if (turn !== page.turn) return;
   at("viewer").querySelector("h1").focus({ preventScroll: true });
   at("spoken").textContent = "The result is shown.";

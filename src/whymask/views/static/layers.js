@@ -1,0 +1,66 @@
+// What lies over the photo: the mask, its outline, and heat by rank, by seeds, by masks or by sizes of the mask.
+"use strict";
+
+whymask.Layers = class Layers {
+  /** `changed()` is called when another layer is to be painted. */
+  constructor(entry, sets, changed) {
+    const { el } = whymask;
+    Object.assign(this, { mask: true, outline: true, heat: null });
+    const ramp = el("span", { class: "wm-ramp", hidden: "" });
+    const heats = whymask.heats(entry, sets).map((heat) => ({ ...heat, button: whymask.toggle(heat.name, false, (on) => {
+      this.heat = on ? heat : null;
+      for (const other of heats) other.button.setAttribute("aria-pressed", other.name === this.heat?.name); // one at a time
+      ramp.hidden = !on;
+      ramp.replaceChildren(heat.ends[0], el("i"), heat.ends[1]);
+      changed();
+    }) }));
+    const shapes = ["mask", "outline"].map((name) => whymask.toggle(name, true, (on) => {
+      this[name] = on;
+      changed();
+    }));
+    this.element = el("div", { class: "wm-toggles", role: "group", "aria-label": "Show on the photo" },
+      ...shapes, ...heats.map((heat) => heat.button), ramp);
+  }
+
+  /** What `ExplainedImage.paint` is to paint. */
+  get shown() {
+    return { show: { mask: this.mask, outline: this.outline, heat: Boolean(this.heat) }, heat: this.heat?.values };
+  }
+};
+
+/**
+ * The kinds of heat that an explanation has, each with a `name`, the `ends` of its scale, a value from 0 to 1 for each region
+ * and, where the view does not say it anyway, what there is to `tell` about a region.
+ */
+whymask.heats = function heats(entry, sets) {
+  const share = (name, what, ends, count, held) => ({ name, ends, values: held.map((times) => times / count),
+    tell: (region) => `in ${held[region]} of ${count} ${what}` });
+  const regions = Array.from({ length: sets.n }, (_, region) => region);
+  const count = (kept) => regions.map((region) => kept.filter((flags) => flags[region]).length);
+  const found = [];
+  if (entry.kind === "ordering") {
+    const values = regions.map(() => 0);
+    entry.order.forEach((region, t) => (values[region] = 1 - t / entry.order.length));
+    found.push({ name: "heat", ends: ["last", "first"], values });
+  }
+  if (entry.over_seeds) {
+    const { count: seeds, held } = entry.over_seeds;
+    found.push(share("seeds", "seeds", ["in no seed", "in every seed"], seeds, held));
+  }
+  if (entry.alternatives?.length) {
+    const masks = [entry, ...entry.alternatives].map((mask) => sets.of(mask.regions));
+    found.push({ ...share("masks", "masks", ["in no mask", "in every mask"], masks.length, count(masks)), tell: null });
+  }
+  const best = whymask.bestOfEverySize(entry.frontier ?? {}, sets);
+  if (best.length > 1) found.push(share("sizes", "best masks by size", ["in no size", "in every size"], best.length, count(best)));
+  return found;
+};
+
+/** The sets behind the scores {size: score} of a frontier, as far as they are known. */
+whymask.bestOfEverySize = function bestOfEverySize(frontier, sets) {
+  const sized = [...sets.known.values()].map(({ kept, score }) => [kept.reduce((sum, flag) => sum + flag, 0), score, kept]);
+  return Object.entries(frontier).flatMap(([size, best]) => {
+    const same = ([other, score]) => other === Number(size) && Math.abs(score - best) < 2 / whymask.ScoredSets.SCALE;
+    return sized.filter(same).slice(0, 1).map(([, , kept]) => kept);
+  });
+};
