@@ -6,20 +6,28 @@ whymask.Layers = class Layers {
   constructor(entry, sets, changed) {
     const { el } = whymask;
     Object.assign(this, { mask: true, outline: true, heat: null });
-    const ramp = el("span", { class: "wm-ramp", hidden: "" });
-    const heats = whymask.heats(entry, sets).map((heat) => ({ ...heat, button: whymask.toggle(heat.name, false, (on) => {
-      this.heat = on ? heat : null;
-      for (const other of heats) other.button.setAttribute("aria-pressed", other.name === this.heat?.name); // one at a time
-      ramp.hidden = !on;
-      ramp.replaceChildren(heat.ends[0], el("i"), heat.ends[1]);
+    this.ramp = el("span", { class: "wm-ramp", hidden: "" });
+    this.heats = whymask.heats(entry, sets).map((heat) => ({ ...heat, button: whymask.toggle(heat.name, false, (on) => {
+      this.heated(on ? heat : null);
       changed();
     }) }));
     const shapes = ["mask", "outline"].map((name) => whymask.toggle(name, true, (on) => {
       this[name] = on;
       changed();
     }));
+    this.masked = shapes[0];
     this.element = el("div", { class: "wm-toggles", role: "group", "aria-label": "Show on the photo" },
-      ...shapes, ...heats.map((heat) => heat.button), ramp);
+      ...shapes, ...this.heats.map((heat) => heat.button), this.ramp);
+  }
+
+  /** Show one kind of heat, or none. What is dimmed shows no heat, so the mask is off meanwhile. */
+  heated(heat) {
+    this.heat = heat;
+    this.mask = !heat;
+    this.masked.setAttribute("aria-pressed", this.mask);
+    for (const { name, button } of this.heats) button.setAttribute("aria-pressed", name === heat?.name);
+    this.ramp.hidden = !heat;
+    if (heat) this.ramp.replaceChildren(heat.ends[0], whymask.el("i"), heat.ends[1]);
   }
 
   /** What `ExplainedImage.paint` is to paint. */

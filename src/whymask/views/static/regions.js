@@ -7,9 +7,10 @@ whymask.Regions = class Regions {
   /**
    * `look(region, spoken)` is called when another region is pointed at (-1: none), by keyboard with `spoken`,
    * `pick(region)` when one is chosen, and while there is a `brush`, brush(region, begins) for each region passed.
+   * The keyboard begins at the region `first`.
    */
-  constructor(photo, image, { look, pick }) {
-    Object.assign(this, { photo, image, look, pick, brush: null, at: -1, last: -1 });
+  constructor(photo, image, { first, look, pick }) {
+    Object.assign(this, { photo, image, look, pick, brush: null, at: -1, last: first });
     this.element = whymask.el("div", { class: "wm-regions", role: "application", tabindex: 0,
       "aria-label": "The regions of the photo. Arrow keys move from region to region, Enter chooses one." }, photo);
     photo.addEventListener("pointermove", (event) => this.#pointed(event, false));
@@ -45,7 +46,7 @@ whymask.Regions = class Regions {
   #key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target !== this.element) return;
     const move = Regions.MOVES[event.key];
-    if (move) this.#go(this.last < 0 ? 0 : this.beside(this.last, move), true);
+    if (move) this.#go(this.at < 0 ? this.last : this.beside(this.last, move), true);
     else if (event.key === "Escape") this.#go(-1, false);
     else if ((event.key === "Enter" || event.key === " ") && this.at >= 0) {
       if (this.brush) this.brush(this.at, true);

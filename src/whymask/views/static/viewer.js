@@ -81,6 +81,7 @@ whymask.View = class View {
       draw: (chosen, shown) => this.#draw(chosen, shown),
       opened: (brush) => {
         this.regions.brushing = brush;
+        this.layers.heated(null); // what is on and off is to be seen
         if (!brush) this.step(this.t);
       },
     });
@@ -125,8 +126,9 @@ whymask.View = class View {
     const { percent, words, text, said } = whymask;
     this.kept = shown;
     const count = chosen.reduce((sum, flag) => sum + flag, 0);
-    const [these, them] = count === 1 ? ["this one", "it"] : [`these ${count}`, "them"];
-    for (const [figure, kept, title] of [[this.only, chosen, `Only ${these}`], [this.rest, whymask.flipped(chosen), `Without ${them}`]]) {
+    const these = count === 1 ? "this one" : `these ${count}`;
+    const both = [[this.only, chosen, `Only ${these}`], [this.rest, whymask.flipped(chosen), `All but ${these}`]];
+    for (const [figure, kept, title] of both) {
       const { score = null, answers = [] } = sets.get(kept) ?? {};
       const answer = this.whatIf.on && said(answers);
       const area = `${percent(image.area(kept))} of the area`;
@@ -183,6 +185,7 @@ whymask.View = class View {
     this.readout = el("p", { class: "wm-readout" }, this.#hint());
     this.spoken = el("p", { class: "wm-unseen", role: "status" });
     this.regions = new whymask.Regions(this.photo, this.image, {
+      first: this.order[0] ?? 0,
       look: (region, spoken) => this.look(region, spoken),
       pick: (region) => this.ordered && this.step(this.rank.get(region) + 1) });
     this.regions.element.addEventListener("keydown", (event) => {

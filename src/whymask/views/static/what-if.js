@@ -36,6 +36,7 @@ whymask.WhatIf = class WhatIf {
     this.states = [{ chosen: this.evidence(), others: false }];
     this.place = 0;
     this.#refresh();
+    this.element.scrollIntoView({ block: "nearest" }); // with the photo, on a phone too
   }
 
   /** Choose these regions. */
@@ -119,12 +120,15 @@ whymask.WhatIf = class WhatIf {
     const what = count === 0 ? (state.others ? "everything" : "nothing but the fill")
       : state.others ? `all but ${these}` : `only ${these}`;
     const evidence = this.sets.get(this.evidence())?.score;
-    const same = shown.every((flag, i) => flag === this.evidence()[i]);
-    const than = same || evidence === undefined ? "" : ` (the evidence: ${two(evidence)})`;
-    const label = entry.target.label === "the score" ? "the score is" : words`${quoted(entry.target.label)} scores`;
+    const back = shown.every((flag, i) => flag === this.evidence()[i]);
+    const than = back || evidence === undefined ? "" : ` (the evidence: ${two(evidence)})`;
+    const { label } = entry.target;
+    const scores = label === "the score" ? `the score is ${two(score)}${than}.`
+      : words`${quoted(label)} scores ${two(score)}${than}.`;
     const said = whymask.said(answers);
-    return said ? words`Shown ${what}, the model says ${said}; ${label} ${two(score)}${than}.`
-      : words`Shown ${what}, ${label} ${two(score)}${than}.`;
+    if (!said) return words`Shown ${what}, ${scores}`;
+    const same = answers.every((answer) => answer === label);
+    return words`Shown ${what}, the model says ${said}${same ? `, which scores ${two(score)}${than}.` : words`; ${scores}`}`;
   }
 
   /** A button for each of the nearest sets whose score is known. */
@@ -162,7 +166,8 @@ whymask.WhatIf = class WhatIf {
       back: button("Back to the evidence", () => this.choose(this.evidence(), false)),
     };
     const { only, others, undo, redo, back } = this.buttons;
-    this.button = whymask.toggle("what if\u2026", false, (on) => this.open(on));
+    this.button = whymask.toggle("What if\u2026", false, (on) => this.open(on));
+    this.button.classList.add("wm-ask");
     this.status = el("p", { class: "wm-status", role: "status", tabindex: -1 });
     this.offered = el("div", { class: "wm-toggles", role: "group", "aria-label": "Sets that were scored", hidden: "" });
     const tap = matchMedia("(hover: none)").matches ? "Tap" : "Click";
@@ -187,12 +192,9 @@ whymask.WhatIf = class WhatIf {
 
 /** The answers on all fills, as texts and elements; null where none is known. */
 whymask.said = function said(answers) {
-  const { quoted } = whymask;
-  const named = answers.filter((answer) => answer !== null && answer !== undefined);
+  const named = [...new Set(answers.filter((answer) => answer !== null))];
   if (!named.length) return null;
-  const counts = new Map();
-  for (const answer of named) counts.set(answer, (counts.get(answer) ?? 0) + 1);
-  if (counts.size === 1) return [quoted(named[0])];
-  return [...counts].flatMap(([answer, count], i) =>
-    [i ? ", " : "", quoted(answer), ` on ${count} of ${named.length} fills`]);
+  const listed = named.flatMap((answer, i) =>
+    [i ? (i === named.length - 1 ? " or " : ", ") : "", whymask.quoted(answer)]);
+  return named.length > 1 ? [...listed, ", depending on the fill"] : listed;
 };
