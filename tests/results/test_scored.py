@@ -66,14 +66,14 @@ def test_the_stored_scores_are_those_of_the_model(method):
     model, image = quadrants(share=0.5), lit(0, 96)
     found = whymask.explain(image, model, regions="grid:4x4", method=method)
     assert 0 < len(found.scored) <= found.ledger.mec
-    fills = found.image.fills
-    for row, score, given in zip(found.scored.rows[::7], found.scored.scores[::7], found.scored.given[::7], strict=True):
+    fills, sets = found.image.fills, found.scored
+    for row, score, given in zip(sets.rows[::7], sets.scores[::7], sets.given[::7], strict=True):
         keep = found.image.partition.pixels(row)[..., None]
         shown = [np.where(keep, found.image.canvas, fill) for fill in fills]
         bounds = [model.bind(one, resize="none", target=found.target.name) for one in shown]
         responses = [model.respond(bound.inputs[None], [bound]) for bound in bounds]
         assert score == pytest.approx(np.mean([one.score[0] for one in responses]), abs=1e-5)
-        assert [found.scored.answers[place] for place in given] == [model.labels[one.top[0]] for one in responses]
+        assert [sets.answers[place] for place in given] == [model.labels[one.top[0]] for one in responses]
 
 
 def test_methods_that_mask_pixels_keep_no_sets():

@@ -1,5 +1,6 @@
 """What-ifs: the model of a past result is asked about any of its regions."""
 
+import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -12,6 +13,7 @@ import pytest
 import whymask
 from whymask.explainer.restored import WhatIf
 from whymask.serve import what_if
+from whymask.serve.connections import Connection
 from whymask.serve.history import History
 
 from models.tiny import lit, quadrants
@@ -140,6 +142,21 @@ def test_200_toggles_leave_nothing_behind(server):
     (held,) = jobs.what_ifs.held.values()
     distinct = len({tuple(regions) for regions in SETS})
     assert sum(len(filled.responses.scores) for filled in held.case.fills) <= 3 * (distinct + 2)
+
+
+def test_an_answer_does_not_wait_for_its_second_packet(server, monkeypatch):
+    """Nagle's algorithm together with delayed acknowledgements costs 40 ms."""
+    client, _ = server
+    begin, sockets = Connection.connection_made, []
+
+    def begun(self, transport):
+        begin(self, transport)
+        sockets.append(transport.get_extra_info("socket"))
+
+    monkeypatch.setattr(Connection, "connection_made", begun)
+    with httpx.Client(base_url=client.base_url) as fresh:
+        fresh.get("/")
+        assert [one.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for one in sockets] == [1]
 
 
 @pytest.mark.parametrize(

@@ -336,7 +336,7 @@ class Case:
         )
 
     def _scored(self, found: SearchResult, order: Sequence[int], prefixes: Collection[int]) -> ScoredSets | None:
-        """The sets that a search has scored on every fill, as many as a result keeps; `order` has the evidence first."""
+        """Sets that a search has scored on every fill, as many as a result keeps; `order` has the evidence first."""
         asked = sorted(set.intersection(*map(set, found.asked))) if found.asked else []
         keys = [key for key in asked if not key.startswith(PIXEL_MASK)]
         if not keys:

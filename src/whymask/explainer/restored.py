@@ -37,7 +37,7 @@ class Shown:
 
 
 class WhatIf:
-    """Asks a model about any regions of a result's image: a forward for each fill, none for what it was asked before."""
+    """Asks a model about any regions of a result's image: a forward for each fill, none for what is known."""
 
     def __init__(self, result: Explanation, model: Model) -> None:
         self.case = restored(result, model, len(result.image.fills))  # a size of its own: searches learn theirs

@@ -82,7 +82,7 @@ class ScoredSets:
 
     @classmethod
     def load(cls, header: Mapping[str, Any], arrays: Mapping[str, Any], n: int, fills: int) -> Self | None:
-        """This part of a file, where it has one; raises a `DamagedError` unless it fits the rest."""
+        """Load this part of a file, where it has one; raises a `DamagedError` unless it fits the rest."""
         about = header.get("scored")
         if about is None or about["version"] != VERSION:
             return None

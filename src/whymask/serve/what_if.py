@@ -109,7 +109,7 @@ class WhatIfs:
 
     def _model(self, result: Explanation) -> Model:
         """The model of a result, by its name and its fingerprint; one that is not loaded yet is loaded."""
-        name, fingerprint = (result.provenance.get(what) for what in ("model", "model_fingerprint"))
+        name, fingerprint = str(result.provenance.get("model")), result.provenance.get("model_fingerprint")
         if name in self.models and name not in self.loaded:
             self.loaded[name] = self.models[name]()
         known = [model for model in self.loaded.values() if model.name == name]
