@@ -57,7 +57,9 @@ def touched(tab):
 
 def press(tab, button):
     if touched(tab):
-        button.tap()
+        button.evaluate("(b) => { pressed = new Promise((done) => b.addEventListener('click', done, { once: true })) }")
+        button.tap()  # the click comes later than the touch
+        tab.evaluate("pressed.then(() => null)")
     else:
         button.click()
 
