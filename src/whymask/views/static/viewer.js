@@ -41,8 +41,10 @@ whymask.tabs = function tabs(explanations, show) {
     show(number);
   };
   const buttons = explanations.map((entry, number) => {
-    const score = "score" in entry ? `${entry.kind} ${two(entry.score)}` : entry.each ? `${entry.each.length} masks` : "";
-    const note = entry.curves ? `insertion ${two(entry.curves.insertion_auc)}` : score;
+    const [size, score] = entry.curves ? [entry.prefix, entry.curves.insertion[entry.prefix - 1]]
+      : [entry.regions?.length, entry.score];
+    const alone = size === undefined ? "" : `${size} of ${entry.n} regions: ${two(score)}`; // of every kind the same
+    const note = entry.each ? `${entry.each.length} masks` : alone;
     const button = el("button", { type: "button", role: "tab", id: `wm-tab-${number}`, "aria-controls": "wm-panel" },
       el("bdi", {}, entry.name), el("small", {}, note));
     button.setAttribute("aria-selected", number === 0);
@@ -104,6 +106,8 @@ whymask.View = class View {
     this.rest.tell(`Without ${them}`, `${percent(1 - area)} of the area`, removed, entry.full_score);
     this.plot?.mark(this.t);
     if (this.slider) {
+      this.claim.replaceChildren(...this.#claim());
+      this.photo.setAttribute("aria-label", this.#alternative());
       this.slider.value = this.t;
       this.count.textContent = `${this.t} of ${n} regions`;
       const scored = score === null ? "" : `: scores ${two(score)}, without them ${two(removed)}`;
@@ -171,11 +175,10 @@ whymask.View = class View {
     this.children = [
       el("header", { class: "wm-head" },
         question ? el("p", { class: "wm-question" }, isolated(question)) : null,
-        el("h1", { tabindex: -1 }, ...heading),
+        ...whymask.heading(...heading),
         this.verdict, this.claim, extra, this.masks.length > 1 ? this.#choices() : null),
       this.#stage(),
-      this.#chart(),
-      this.ordered ? this.#player() : null,
+      whymask.chart(this),
       el("div", { class: "wm-folds" }, ...whymask.folds(this)),
     ].filter(Boolean);
     this.photo.addEventListener("pointermove", (event) => this.#hover(event));
@@ -191,7 +194,9 @@ whymask.View = class View {
     const { photo, width, height } = this.image;
     const label = "The photo and its evidence";
     const stage = el("div", { class: "wm-stage" },
-      el("section", { class: "wm-photo", "aria-label": label }, this.photo, this.#toggles(), this.readout),
+      el("section", { class: "wm-photo", "aria-label": label }, this.photo, this.#toggles(),
+        el("div", { class: "wm-legend" }, ...whymask.shades(this.image)), this.readout),
+      this.ordered ? this.#player() : null,
       el("div", { class: "wm-pair" }, this.only.element, this.rest.element));
     const shapes = [photo.naturalWidth / photo.naturalHeight, width / height, width / height];
     stage.style.setProperty("--columns", shapes.map((shape) => `minmax(0, ${shape}fr)`).join(" "));
@@ -220,7 +225,8 @@ whymask.View = class View {
     else {
       const first = this.t === 1 ? `The first of ${entry.n} regions` : `The first ${some}`;
       const verb = this.t === 1 ? "scores" : "score";
-      sentences.push([`${this.ordered ? first : some}, ${area} of what it sees, ${verb} ${two(score)} alone.`]);
+      sentences.push([this.t === 0 ? `A blank image scores ${two(score)}.`
+        : `${this.ordered ? first : some}, ${area} of what it sees, ${verb} ${two(score)} alone.`]);
     }
     const remarks = chosen === 0 ? entry.remarks.map((remark) => [whymask.isolated(remark)]) : [];
     return [...sentences, ...remarks].flatMap((sentence, i) => [i ? " " : "", ...sentence]);
@@ -229,19 +235,19 @@ whymask.View = class View {
   /** What the model says of the whole image. */
   #answer() {
     const { entry } = this;
-    const { two, quoted, words } = whymask;
+    const { two, quoted, named, words } = whymask;
     const { label } = entry.target;
     if (label === "the score") return [`The score of the whole image is ${two(entry.full_score)}.`];
     const { against } = entry.provenance;
     if (against) {
       const said = entry.prediction === null ? [] : words`The model says ${quoted(entry.prediction)}. `;
-      return [...said, ...words`On the whole image ${quoted(label)} scores ${two(entry.full_score)} more than ${quoted(against)}.`];
+      return [...said, ...words`On the whole image ${named(label)} scores ${two(entry.full_score)} more than ${quoted(against)}.`];
     }
     const whole = `scores ${two(entry.full_score)} on the whole image.`;
     const says = entry.kind === "repair" ? words`${quoted(entry.given)} (${two(entry.given_score)})`
-      : entry.prediction === null ? null : quoted(entry.prediction);
-    if (!says) return words`${quoted(label)} ${whole}`;
-    const scores = entry.prediction === label ? `, which ${whole}` : words`; ${quoted(label)} ${whole}`;
+      : entry.prediction === null ? null : (entry.prediction === label ? named : quoted)(entry.prediction);
+    if (!says) return words`${named(label)} ${whole}`;
+    const scores = entry.prediction === label ? `, which ${whole}` : words`; ${named(label)} ${whole}`;
     return words`The model says ${says}${scores}`;
   }
 
@@ -341,60 +347,5 @@ whymask.View = class View {
     this.timer = null;
     this.button.textContent = "\u25b6\ufe0e";
     this.button.setAttribute("aria-label", "Play");
-  }
-
-  /** How the score moves, as far as that is known. */
-  #chart() {
-    if (this.curves) return this.#plot();
-    if (this.ordered) return this.#missing();
-    return this.entry.order?.length ? this.#prefixes() : this.#frontier();
-  }
-
-  #plot() {
-    const { two, key } = whymask;
-    const { entry, curves } = this;
-    this.plot = new whymask.Curves(curves, { full: entry.full_score, kept: entry.kept, onStep: (t) => this.step(t) });
-    return whymask.plotted("Curves", this.plot, [
-      key("wm-key-insertion", `insertion, AUC ${two(curves.insertion_auc)}`),
-      key("wm-key-deletion", `deletion, AUC ${two(curves.deletion_auc)}`),
-      key("wm-key-whole", "whole image"),
-      entry.kept ? key("wm-key-initial", `initial mask, ${entry.kept} regions`) : null,
-    ]);
-  }
-
-  /** What the search has seen at other sizes of the mask, where that is more than one point. */
-  #frontier() {
-    const { two, key } = whymask;
-    const { frontier, goal, score, regions, full_score: full } = this.entry;
-    if (Object.keys(frontier).length < 2) return null;
-    const plot = new whymask.Sizes("The best score seen", frontier, { size: regions.length, score, goal, full });
-    return whymask.plotted("Sizes", plot, [
-      key("wm-key-insertion", "best score seen, by the number of regions kept"),
-      key("wm-key-chosen", `the mask, ${regions.length} of ${this.entry.n} regions`),
-      goal === null ? null : key("wm-key-goal", `enough, ${two(goal)}`),
-      key("wm-key-whole", "whole image"),
-    ]);
-  }
-
-  /** How the wanted answer's score moves as the regions of a repair's ordering enter the empty image. */
-  #prefixes() {
-    const { key, quoted, words } = whymask;
-    const { scores, right, blank_score: blank, score, regions, full_score: full, target } = this.entry;
-    const wanted = () => quoted(target.label);
-    const dotted = (size) => size > 0 && right[size - 1];
-    const place = { size: regions.length, score, full, dotted };
-    const plot = new whymask.Sizes(`Score of ${wanted().textContent}`, [blank, ...scores], place);
-    return whymask.plotted("Prefixes", plot, [
-      key("wm-key-insertion", ...words`score of ${wanted()}, by the number of regions kept`),
-      key("wm-key-right", "says ", wanted()),
-      key("wm-key-chosen", `the mask, ${regions.length} of ${this.entry.n} regions`),
-      key("wm-key-whole", "whole image"),
-    ]);
-  }
-
-  #missing() {
-    return whymask.el("p", { class: "wm-note" },
-      "This ordering was stored without its replay, so the scores of its prefixes are not known. ",
-      "Make the report where its model can be loaded to have them.");
   }
 };
