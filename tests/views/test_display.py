@@ -57,13 +57,14 @@ def test_tabs_compare_the_same_quantity_of_every_kind(opened, results):
     assert tab.get_by_role("tab").locator("small").all_inner_texts() == [
         f"{ranking.prefix} of 16 regions: {score:.2f}",
         f"4 of 16 regions: {mask.score:.2f}",
+        "two of 2",
     ]
 
 
 def test_high_contrast_keeps_its_states(opened, results):
     """Forced colours replace those of the page: a state that only they carry is lost."""
     tab = opened(*results, forced_colors="active")
-    chosen, other = tab.get_by_role("tab").all()
+    chosen, other, _ = tab.get_by_role("tab").all()
     assert chosen.evaluate(STYLE, "borderBottomColor") != other.evaluate(STYLE, "borderBottomColor")
     on, off = (tab.get_by_role("button", name=name) for name in ("mask", "heat"))
     assert on.evaluate(STYLE, "backgroundColor") != off.evaluate(STYLE, "backgroundColor")

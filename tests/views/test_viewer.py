@@ -166,7 +166,7 @@ def test_toggles_change_the_photo(opened, results):
 
 def test_methods_are_tabs_and_a_mask_has_its_own_view(opened, results):
     tab = opened(*results)
-    first, second, third = tab.get_by_role("tab").all()
+    first, second, third, _ = tab.get_by_role("tab").all()
     assert first.get_attribute("aria-selected") == "true"
     first.press("ArrowRight")
     tab.wait_for_selector("[data-ready='1']")

@@ -13,7 +13,7 @@ from whymask.utils.text import displayed
 from whymask.views.document import document
 
 STATIC = files("whymask.views") / "static"
-VIEWER = ("image.js", "curves.js", "parts.js", "glossary.js", "charts.js", "words.js", "viewer.js")
+VIEWER = ("image.js", "curves.js", "parts.js", "glossary.js", "charts.js", "words.js", "compare.js", "viewer.js")
 """The viewer's scripts, in the order they are loaded."""
 
 PAGE = Template("""\

@@ -7,7 +7,8 @@ whymask.chart = function chart(view) {
   if (curves) return replayed(view);
   if (ordered) return withoutReplay();
   if (entry.order?.length) return prefixes(entry);
-  return Object.keys(entry.frontier).length > 1 ? sizes(entry) : whymask.comparison(entry);
+  if (Object.keys(entry.frontier).length > 1) return sizes(entry);
+  return whymask.el("section", { class: "wm-curves", "aria-label": "Scores" }, whymask.comparison(entry));
 };
 
 /** Insertion and deletion; a place in the plot steps the view there. */
@@ -66,7 +67,7 @@ whymask.comparison = function comparison(entry) {
   ].filter(([, score]) => typeof score === "number");
   const items = rows.map(([name, score, kind = "", about = name]) => el("li", { class: kind },
     el("span", {}, about === name ? term(name) : term(about, name)), bar(score), el("b", {}, two(score))));
-  return el("section", { class: "wm-curves", "aria-label": "Scores" }, el("ul", { class: "wm-comparison" }, ...items));
+  return el("ul", { class: "wm-comparison" }, ...items);
 };
 
 function withoutReplay() {

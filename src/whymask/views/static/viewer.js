@@ -1,15 +1,29 @@
 // The viewer: an explanation that can be stepped through. The report and the served page both use it.
 "use strict";
 
-/** Show a document: a tab for every explanation. `extra(entry)` may add an element below the heading. */
-whymask.mount = function mount(root, doc, { extra = () => null } = {}) {
+/**
+ * Show a document: a tab for every explanation, and one for two of them side by side, which comes first if `beside`.
+ * `extra(entry)` may add an element below the heading; `entry` is null where there are two.
+ */
+whymask.mount = function mount(root, doc, { extra = () => null, beside = false } = {}) {
   const images = {};
   for (const [key, picture] of Object.entries(doc.pictures)) images[key] = whymask.ExplainedImage.load(picture);
   const panel = whymask.el("div", { class: "wm-view", id: "wm-panel" });
-  let wanted = 0;
+  const pairs = whymask.comparable(doc);
+  const names = doc.explanations.map((entry) => [entry.name, shortly(entry)]);
+  if (pairs.length > 1) names.push(["Side by side", `two of ${pairs.length}`]);
+  const first = beside ? names.length - 1 : 0;
+  let wanted = first;
   const show = async (number) => {
     wanted = number;
     const entry = doc.explanations[number];
+    if (!entry) {
+      const view = new whymask.Comparison(pairs, images, extra(null));
+      panel.replaceChildren(...view.children);
+      await view.start();
+      if (wanted === number) root.dataset.ready = number;
+      return;
+    }
     const image = await images[entry.picture];
     if (wanted !== number) return; // another tab was chosen meanwhile
     const view = new (entry.kind === "masks" ? whymask.WordsView : whymask.View)(entry, image, extra(entry));
@@ -18,19 +32,26 @@ whymask.mount = function mount(root, doc, { extra = () => null } = {}) {
     root.dataset.ready = number;
   };
   root.classList.add("wm");
-  if (doc.explanations.length === 1) {
+  if (names.length === 1) {
     root.replaceChildren(panel);
   } else {
     panel.setAttribute("role", "tabpanel");
-    panel.setAttribute("aria-labelledby", "wm-tab-0");
-    root.replaceChildren(whymask.tabs(doc.explanations, show), panel);
+    panel.setAttribute("aria-labelledby", `wm-tab-${first}`);
+    root.replaceChildren(whymask.tabs(names, first, show), panel);
   }
-  return show(0);
+  return show(first);
 };
 
+/** An explanation in a few words, the same of every kind. */
+function shortly({ each, curves, prefix, regions, score, n }) {
+  if (each) return `${each.length} masks`;
+  const [size, alone] = curves ? [prefix, curves.insertion[prefix - 1]] : [regions?.length, score];
+  return size === undefined ? "" : `${size} of ${n} regions: ${whymask.two(alone)}`;
+}
+
 /** A tab list as screen readers know it: arrow keys move, the chosen tab is in the tab order. */
-whymask.tabs = function tabs(explanations, show) {
-  const { el, two } = whymask;
+whymask.tabs = function tabs(names, first, show) {
+  const { el } = whymask;
   const choose = (number, focus) => {
     buttons.forEach((button, i) => {
       button.setAttribute("aria-selected", i === number);
@@ -40,15 +61,11 @@ whymask.tabs = function tabs(explanations, show) {
     document.getElementById("wm-panel")?.setAttribute("aria-labelledby", `wm-tab-${number}`);
     show(number);
   };
-  const buttons = explanations.map((entry, number) => {
-    const [size, score] = entry.curves ? [entry.prefix, entry.curves.insertion[entry.prefix - 1]]
-      : [entry.regions?.length, entry.score];
-    const alone = size === undefined ? "" : `${size} of ${entry.n} regions: ${two(score)}`; // of every kind the same
-    const note = entry.each ? `${entry.each.length} masks` : alone;
+  const buttons = names.map(([name, note], number) => {
     const button = el("button", { type: "button", role: "tab", id: `wm-tab-${number}`, "aria-controls": "wm-panel" },
-      el("bdi", {}, entry.name), el("small", {}, note));
-    button.setAttribute("aria-selected", number === 0);
-    button.tabIndex = number ? -1 : 0;
+      el("bdi", {}, name), el("small", {}, note));
+    button.setAttribute("aria-selected", number === first);
+    button.tabIndex = number === first ? 0 : -1;
     button.addEventListener("click", () => choose(number, false));
     button.addEventListener("keydown", (event) => {
       const move = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
