@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
@@ -19,6 +19,7 @@ from whymask.errors import WhymaskError, whole
 from whymask.explainer.answers import first_choices
 from whymask.explainer.binding import answering, bind, bind_fills
 from whymask.explainer.responder import Filled, Responder
+from whymask.explainer.scored import scored_sets
 from whymask.images.controls import control_pictures
 from whymask.images.imaging import ImageSource, Resize, viewable
 from whymask.images.masking import Fills, fills_name, fills_of
@@ -32,20 +33,10 @@ from whymask.models.memory import PeakMemory
 from whymask.results.base import ExplainedImage
 from whymask.results.mask import EvidenceMask
 from whymask.results.ordering import Ordering
-from whymask.results.scored import ScoredSets
 from whymask.results.verdict import Controls, Kept
 from whymask.search.answer import AnswerOracle, score
 from whymask.search.driver import Piece, Progress, Search, SearchResult, drive, in_batches
-from whymask.search.objective import (
-    PIXEL_MASK,
-    SUFF_NECC,
-    SUFFICIENCY,
-    Ledger,
-    Objective,
-    OverFills,
-    over_fills,
-    unpack,
-)
+from whymask.search.objective import SUFF_NECC, SUFFICIENCY, Ledger, Objective, OverFills, over_fills
 from whymask.search.oracle import Oracle, Responses
 from whymask.search.protocol import Algorithm, Problem
 from whymask.version import __version__
@@ -312,7 +303,7 @@ class Case:
                 initial_mask=regions,
                 kept=kept,
                 map=found.map,
-                scored=self._scored(found, order, range(len(order) + 1)),
+                scored=scored_sets(found, self, order, range(len(order) + 1)),
             )
         assert selection is not None
         first = EvidenceMask(
@@ -328,24 +319,12 @@ class Case:
             goal=None if self.keep_answer else selection.goal,
             local_optimum=selection.local_optimum,
             controls=controls,
-            scored=self._scored(found, selection.regions, [len(selection.regions)]),
+            scored=scored_sets(found, self, selection.regions, [len(selection.regions)]),
         )
         others = zip(selection.others, own[2::2], own[3::2], strict=True)
         return first.with_alternatives(
             [(np.flatnonzero(other.mask).tolist(), float(kept), float(removed)) for other, kept, removed in others]
         )
-
-    def _scored(self, found: SearchResult, order: Sequence[int], prefixes: Collection[int]) -> ScoredSets | None:
-        """Sets that a search has scored on every fill, as many as a result keeps; `order` has the evidence first."""
-        asked = sorted(set.intersection(*map(set, found.asked))) if found.asked else []
-        keys = [key for key in asked if not key.startswith(PIXEL_MASK)]
-        if not keys:
-            return None
-        known = [filled.responses for filled in self.fills]
-        scores = over_fills(np.array([[one.scores[key] for key in keys] for one in known]), self.over_fills)
-        answers = np.array([[one.answers.get(key, -1) for one in known] for key in keys])
-        rows = unpack(keys, self.partition.n)
-        return ScoredSets.of(rows, scores, answers, lambda top: named(self.model, top), order, prefixes)
 
     def explained(self, full: float, blank: float) -> ExplainedImage:
         """The image with the scores of the whole of it, which must have been asked for, and of the fill."""

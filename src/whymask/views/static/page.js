@@ -1,4 +1,5 @@
-// The served page: sends an image, follows its job, shows the result. `#id` in the address is the job or result shown.
+// The served page: sends an image, follows its job, shows the result. `#id` in the address is the job or result shown,
+// `#id,id` are two results side by side.
 "use strict";
 
 const at = (id) => document.getElementById(id);
@@ -156,7 +157,7 @@ async function follow(id, turn) {
       const job = await api(`/api/jobs/${id}${hidden ? "?hidden" : ""}`);
       if (turn !== page.turn) return;
       if (job.state === "failed" || job.state === "cancelled") return leave(sentence(job.message));
-      if (job.state === "done") return await show(id, turn);
+      if (job.state === "done") return await show([id], turn);
       await update(id, job, live);
       if (live.lost && turn === page.turn) complain("");
       live.lost = false;
@@ -211,25 +212,47 @@ function draw(image, job) {
 
 // A result
 
-async function show(id, turn) {
-  const found = await api(`/api/results/${id}`);
+/** Show a result, or several side by side. */
+async function show(ids, turn) {
+  const docs = await Promise.all(ids.map((id) => api(`/api/results/${encodeURIComponent(id)}`)));
   if (turn !== page.turn) return;
-  const save = (name, text) => whymask.el("a", { href: `/api/results/${id}/${name}`, download: "" }, text);
+  docs.forEach((doc, i) => doc.explanations.forEach((entry) => (entry.id = ids[i])));
   const files = { "report.html": "Save the report", "figure.png": "Save the figure", "result.npz": "Save the result" };
-  const links = () => Object.entries(files).map(([name, text]) => save(name, text));
-  const saves = () => whymask.el("div", { class: "saves" }, ...links());
+  const saves = ({ id }) => Object.entries(files).map(([name, text]) =>
+    whymask.el("a", { href: `/api/results/${id}/${name}`, download: "" }, text));
+  const extra = (entry) => entry && whymask.el("div", { class: "saves" }, ...saves(entry), ids.length > 1 ? null : beside(entry.id));
+  const found = ids.length > 1 ? whymask.merged(docs) : docs[0];
   delete at("viewer").dataset.ready;
-  only("viewer", found.explanations[0].title);
-  const ask = (_, regions) => api(`/api/results/${id}/what-if`, { method: "POST", body: JSON.stringify({ regions }) });
-  await whymask.mount(at("viewer"), found, { extra: saves, ask });
+  only("viewer", found.explanations.map(({ title }) => title).join(", "));
+  const ask = ({ id }, regions) =>
+    api(`/api/results/${encodeURIComponent(id)}/what-if`, { method: "POST", body: JSON.stringify({ regions }) });
+  await whymask.mount(at("viewer"), found, { extra, ask, beside: ids.length > 1 });
   if (turn !== page.turn) return;
   at("viewer").querySelector("h1").focus({ preventScroll: true });
   at("spoken").textContent = "The result is shown.";
   await listPast();
 }
 
+/** A choice of the other results, to be shown side by side with this one. */
+function beside(id) {
+  const select = whymask.el("select", { class: "other", "aria-label": "Compare with another result", "data-id": id });
+  select.addEventListener("change", () => (location.hash = `${id},${select.value}`));
+  return select;
+}
+
+function offerOthers(past) {
+  for (const select of document.querySelectorAll("select.other")) {
+    const others = past.filter(({ id }) => id !== select.dataset.id);
+    const about = ({ label, method, model }) => [label, method, model].filter(Boolean).join(", ");
+    select.hidden = !others.length;
+    select.replaceChildren(new Option("Compare with \u2026", "", true, true), ...others.map((one) => new Option(about(one), one.id)));
+    select.options[0].disabled = true;
+  }
+}
+
 async function listPast() {
   const past = await api("/api/results");
+  offerOthers(past);
   at("history").hidden = !past.length;
   at("past").replaceChildren(...past.map(pastEntry));
 }
@@ -250,22 +273,26 @@ async function deletePast(entry) {
   if (!confirm(`Delete the result \u201c${entry.label}\u201d? It cannot be restored.`)) return;
   await api(`/api/results/${entry.id}`, { method: "DELETE" });
   at("spoken").textContent = "The result was deleted.";
-  if (location.hash === `#${entry.id}`) leave("");
+  if (shownIds().includes(entry.id)) leave("");
   await listPast();
   const rest = at("past").querySelector("button") ?? form.querySelector("h1"); // the focus was on what is gone
   rest.focus();
 }
 
-/** Show what the address names: a job under way, a past result, or the form. */
+/** The jobs or results that the address names. */
+const shownIds = () => location.hash.slice(1).split(",").filter(Boolean);
+
+/** Show what the address names: a job under way, past results, or the form. */
 async function route() {
   const turn = (page.turn += 1);
   complain("");
-  const id = location.hash.slice(1);
+  const [id, ...others] = shownIds();
   if (!id) return only("ask");
   try {
+    if (others.length) return await show([id, ...others.slice(0, 1)], turn);
     const job = await api(`/api/jobs/${encodeURIComponent(id)}`);
     if (turn !== page.turn) return;
-    if (job.state === "done") await show(id, turn);
+    if (job.state === "done") await show([id], turn);
     else follow(id, turn);
   } catch (error) {
     if (turn === page.turn) leave(error.message);

@@ -2,17 +2,29 @@
 "use strict";
 
 /**
- * Show a document: a tab for every explanation. `extra(entry)` may add an element below the heading; where a model can
- * be asked, `ask(entry, regions)` returns what it makes of some regions, { score, answers }, later.
+ * Show a document: a tab for every explanation, and one for two of them side by side, which comes first if `beside`.
+ * `extra(entry)` may add an element below the heading; `entry` is null where there are two. Where a model can be asked,
+ * `ask(entry, regions)` returns what it makes of some regions, { score, answers }, later.
  */
-whymask.mount = function mount(root, doc, { extra = () => null, ask = null } = {}) {
+whymask.mount = function mount(root, doc, { extra = () => null, ask = null, beside = false } = {}) {
   const images = {};
   for (const [key, picture] of Object.entries(doc.pictures)) images[key] = whymask.ExplainedImage.load(picture);
   const panel = whymask.el("div", { class: "wm-view", id: "wm-panel" });
-  let wanted = 0;
+  const pairs = whymask.comparable(doc);
+  const names = doc.explanations.map((entry) => [entry.name, shortly(entry)]);
+  if (pairs.length > 1) names.push(["Side by side", `two of ${pairs.length}`]);
+  const first = beside ? names.length - 1 : 0;
+  let wanted = first;
   const show = async (number) => {
     wanted = number;
     const entry = doc.explanations[number];
+    if (!entry) {
+      const view = new whymask.Comparison(pairs, images, extra(null));
+      panel.replaceChildren(...view.children);
+      await view.start();
+      if (wanted === number) root.dataset.ready = number;
+      return;
+    }
     const image = await images[entry.picture];
     if (wanted !== number) return; // another tab was chosen meanwhile
     const asked = ask && ((regions) => ask(entry, regions));
@@ -22,19 +34,26 @@ whymask.mount = function mount(root, doc, { extra = () => null, ask = null } = {
     root.dataset.ready = number;
   };
   root.classList.add("wm");
-  if (doc.explanations.length === 1) {
+  if (names.length === 1) {
     root.replaceChildren(panel);
   } else {
     panel.setAttribute("role", "tabpanel");
-    panel.setAttribute("aria-labelledby", "wm-tab-0");
-    root.replaceChildren(whymask.tabs(doc.explanations, show), panel);
+    panel.setAttribute("aria-labelledby", `wm-tab-${first}`);
+    root.replaceChildren(whymask.tabs(names, first, show), panel);
   }
-  return show(0);
+  return show(first);
 };
 
+/** An explanation in a few words, the same of every kind. */
+function shortly({ each, curves, prefix, regions, score, n }) {
+  if (each) return `${each.length} masks`;
+  const [size, alone] = curves ? [prefix, curves.insertion[prefix - 1]] : [regions?.length, score];
+  return size === undefined ? "" : `${size} of ${n} regions: ${whymask.two(alone)}`;
+}
+
 /** A tab list as screen readers know it: arrow keys move, the chosen tab is in the tab order. */
-whymask.tabs = function tabs(explanations, show) {
-  const { el, two } = whymask;
+whymask.tabs = function tabs(names, first, show) {
+  const { el } = whymask;
   const choose = (number, focus) => {
     buttons.forEach((button, i) => {
       button.setAttribute("aria-selected", i === number);
@@ -44,13 +63,11 @@ whymask.tabs = function tabs(explanations, show) {
     document.getElementById("wm-panel")?.setAttribute("aria-labelledby", `wm-tab-${number}`);
     show(number);
   };
-  const buttons = explanations.map((entry, number) => {
-    const score = "score" in entry ? `${entry.kind} ${two(entry.score)}` : entry.each ? `${entry.each.length} masks` : "";
-    const note = entry.curves ? `insertion ${two(entry.curves.insertion_auc)}` : score;
+  const buttons = names.map(([name, note], number) => {
     const button = el("button", { type: "button", role: "tab", id: `wm-tab-${number}`, "aria-controls": "wm-panel" },
-      el("bdi", {}, entry.name), el("small", {}, note));
-    button.setAttribute("aria-selected", number === 0);
-    button.tabIndex = number ? -1 : 0;
+      el("bdi", {}, name), el("small", {}, note));
+    button.setAttribute("aria-selected", number === first);
+    button.tabIndex = number === first ? 0 : -1;
     button.addEventListener("click", () => choose(number, false));
     button.addEventListener("keydown", (event) => {
       const move = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
@@ -113,6 +130,8 @@ whymask.View = class View {
     const { percent, two } = whymask;
     this.plot?.mark(this.t);
     if (this.slider) {
+      this.claim.replaceChildren(...this.#claim());
+      this.photo.setAttribute("aria-label", this.#alternative());
       this.slider.value = this.t;
       this.count.textContent = `${this.t} of ${n} regions`;
       const scored = score === null ? "" : `: scores ${two(score)}, without them ${two(removed)}`;
@@ -204,11 +223,10 @@ whymask.View = class View {
     this.children = [
       el("header", { class: "wm-head" },
         question ? el("p", { class: "wm-question" }, isolated(question)) : null,
-        el("h1", { tabindex: -1 }, ...heading),
+        ...whymask.heading(...heading),
         this.verdict, this.claim, extra, this.masks.length > 1 ? this.#choices() : null),
       this.#stage(),
-      this.#chart(),
-      this.ordered ? this.#player() : null,
+      whymask.chart(this),
       el("div", { class: "wm-folds" }, ...whymask.folds(this)),
     ].filter(Boolean);
   }
@@ -219,8 +237,9 @@ whymask.View = class View {
     const { photo, width, height } = this.image;
     const label = "The photo and its evidence";
     const stage = el("div", { class: "wm-stage" },
-      el("section", { class: "wm-photo", "aria-label": label }, this.regions.element,
-        this.layers.element, this.readout, this.spoken, this.whatIf.element),
+      el("section", { class: "wm-photo", "aria-label": label }, this.regions.element, this.layers.element,
+        el("div", { class: "wm-legend" }, ...whymask.shades(this.image)), this.readout, this.spoken, this.whatIf.element),
+      this.ordered ? this.#player() : null,
       el("div", { class: "wm-pair" }, this.only.element, this.rest.element));
     const shapes = [photo.naturalWidth / photo.naturalHeight, width / height, width / height];
     stage.style.setProperty("--columns", shapes.map((shape) => `minmax(0, ${shape}fr)`).join(" "));
@@ -249,7 +268,8 @@ whymask.View = class View {
     else {
       const first = this.t === 1 ? `The first of ${entry.n} regions` : `The first ${some}`;
       const verb = this.t === 1 ? "scores" : "score";
-      sentences.push([`${this.ordered ? first : some}, ${area} of what it sees, ${verb} ${two(score)} alone.`]);
+      sentences.push([this.t === 0 ? `A blank image scores ${two(score)}.`
+        : `${this.ordered ? first : some}, ${area} of what it sees, ${verb} ${two(score)} alone.`]);
     }
     const remarks = chosen === 0 ? entry.remarks.map((remark) => [whymask.isolated(remark)]) : [];
     return [...sentences, ...remarks].flatMap((sentence, i) => [i ? " " : "", ...sentence]);
@@ -258,19 +278,19 @@ whymask.View = class View {
   /** What the model says of the whole image. */
   #answer() {
     const { entry } = this;
-    const { two, quoted, words } = whymask;
+    const { two, quoted, named, words } = whymask;
     const { label } = entry.target;
     if (label === "the score") return [`The score of the whole image is ${two(entry.full_score)}.`];
     const { against } = entry.provenance;
     if (against) {
       const said = entry.prediction === null ? [] : words`The model says ${quoted(entry.prediction)}. `;
-      return [...said, ...words`On the whole image ${quoted(label)} scores ${two(entry.full_score)} more than ${quoted(against)}.`];
+      return [...said, ...words`On the whole image ${named(label)} scores ${two(entry.full_score)} more than ${quoted(against)}.`];
     }
     const whole = `scores ${two(entry.full_score)} on the whole image.`;
     const says = entry.kind === "repair" ? words`${quoted(entry.given)} (${two(entry.given_score)})`
-      : entry.prediction === null ? null : quoted(entry.prediction);
-    if (!says) return words`${quoted(label)} ${whole}`;
-    const scores = entry.prediction === label ? `, which ${whole}` : words`; ${quoted(label)} ${whole}`;
+      : entry.prediction === null ? null : (entry.prediction === label ? named : quoted)(entry.prediction);
+    if (!says) return words`${named(label)} ${whole}`;
+    const scores = entry.prediction === label ? `, which ${whole}` : words`; ${named(label)} ${whole}`;
     return words`The model says ${says}${scores}`;
   }
 
@@ -353,60 +373,5 @@ whymask.View = class View {
     this.timer = null;
     this.button.textContent = "\u25b6\ufe0e";
     this.button.setAttribute("aria-label", "Play");
-  }
-
-  /** How the score moves, as far as that is known. */
-  #chart() {
-    if (this.curves) return this.#plot();
-    if (this.ordered) return this.#missing();
-    return this.entry.order?.length ? this.#prefixes() : this.#frontier();
-  }
-
-  #plot() {
-    const { two, key } = whymask;
-    const { entry, curves } = this;
-    this.plot = new whymask.Curves(curves, { full: entry.full_score, kept: entry.kept, onStep: (t) => this.step(t) });
-    return whymask.plotted("Curves", this.plot, [
-      key("wm-key-insertion", `insertion, AUC ${two(curves.insertion_auc)}`),
-      key("wm-key-deletion", `deletion, AUC ${two(curves.deletion_auc)}`),
-      key("wm-key-whole", "whole image"),
-      entry.kept ? key("wm-key-initial", `initial mask, ${entry.kept} regions`) : null,
-    ]);
-  }
-
-  /** What the search has seen at other sizes of the mask, where that is more than one point. */
-  #frontier() {
-    const { two, key } = whymask;
-    const { frontier, goal, score, regions, full_score: full } = this.entry;
-    if (Object.keys(frontier).length < 2) return null;
-    const plot = new whymask.Sizes("The best score seen", frontier, { size: regions.length, score, goal, full });
-    return whymask.plotted("Sizes", plot, [
-      key("wm-key-insertion", "best score seen, by the number of regions kept"),
-      key("wm-key-chosen", `the mask, ${regions.length} of ${this.entry.n} regions`),
-      goal === null ? null : key("wm-key-goal", `enough, ${two(goal)}`),
-      key("wm-key-whole", "whole image"),
-    ]);
-  }
-
-  /** How the wanted answer's score moves as the regions of a repair's ordering enter the empty image. */
-  #prefixes() {
-    const { key, quoted, words } = whymask;
-    const { scores, right, blank_score: blank, score, regions, full_score: full, target } = this.entry;
-    const wanted = () => quoted(target.label);
-    const dotted = (size) => size > 0 && right[size - 1];
-    const place = { size: regions.length, score, full, dotted };
-    const plot = new whymask.Sizes(`Score of ${wanted().textContent}`, [blank, ...scores], place);
-    return whymask.plotted("Prefixes", plot, [
-      key("wm-key-insertion", ...words`score of ${wanted()}, by the number of regions kept`),
-      key("wm-key-right", "says ", wanted()),
-      key("wm-key-chosen", `the mask, ${regions.length} of ${this.entry.n} regions`),
-      key("wm-key-whole", "whole image"),
-    ]);
-  }
-
-  #missing() {
-    return whymask.el("p", { class: "wm-note" },
-      "This ordering was stored without its replay, so the scores of its prefixes are known only where the search has ",
-      "seen them. Make the report where its model can be loaded to have all.");
   }
 };
