@@ -166,7 +166,10 @@ def test_rows_of_the_table_and_regions_of_the_photo_light_each_other(opened, ran
     rows.first.wait_for()
     photo = tab.locator(".wm-photo canvas")
     plain = photo.evaluate("(c) => c.toDataURL()")
+    preview = tab.locator("details[open] canvas")
+    unlit = preview.evaluate("(c) => c.toDataURL()")
     rows.nth(2).hover()
+    assert preview.evaluate("(c) => c.toDataURL()") != unlit  # seen where the photo is out of sight
     assert readout(tab).startswith(f"Region {ranking.order[2]} ·")
     assert photo.evaluate("(c) => c.toDataURL()") != plain
     tab.locator(".wm-head").hover()

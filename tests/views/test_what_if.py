@@ -1,5 +1,6 @@
 """What-ifs in a report: regions are switched on and off among the sets that the search has scored."""
 
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from whymask.views.report import report
 
 from models.tiny import lit, quadrants
 
+playwright = pytest.importorskip("playwright.sync_api")
 SHOWN = "(c) => [...c.getContext('2d').getImageData(0, 0, c.width, c.height).data]"
 
 
@@ -56,12 +58,14 @@ def touched(tab):
 
 
 def press(tab, button):
-    if touched(tab):
-        button.evaluate("(b) => { pressed = new Promise((done) => b.addEventListener('click', done, { once: true })) }")
-        button.tap()  # the click comes later than the touch
-        tab.evaluate("pressed.then(() => null)")
-    else:
-        button.click()
+    if not touched(tab):
+        return button.click()
+    button.evaluate("(b) => { pressed = false; b.addEventListener('click', () => (pressed = true), { once: true }) }")
+    for _ in range(5):  # on a busy machine a tap may take so long that it is no click
+        button.tap()
+        with suppress(playwright.TimeoutError):
+            return tab.wait_for_function("pressed", timeout=2000)
+    raise AssertionError("the button was not pressed")
 
 
 def place(tab, region):

@@ -157,7 +157,7 @@ whymask.regionTable = function regionTable(view) {
   const rows = order.map((region, t) => columns.map(([, value]) => value(region, t)));
   const element = table(columns.map(([name]) => name), rows);
   view.rows = new whymask.Rows(element.tBodies[0], order, view);
-  return element;
+  return whymask.el("div", { class: "wm-split" }, element, view.rows.preview);
 };
 
 /** A folded section; a function as content is called when it is first opened. */

@@ -2,9 +2,13 @@
 "use strict";
 
 whymask.Rows = class Rows {
-  /** `order` has the region of every row; `view.look(region)` lights one. */
+  static WIDTH = 400; // of the preview, in pixels
+
+  /** `order` has the region of every row; `view.look(region)` lights one on `view.photo`, which may be out of sight. */
   constructor(body, order, view) {
-    Object.assign(this, { body, lit: null });
+    Object.assign(this, { body, photo: view.photo, lit: null });
+    this.preview = whymask.el("canvas", { class: "wm-canvas", "aria-hidden": "true" });
+    this.show();
     this.rows = new Map(order.map((region, i) => [region, body.rows[i]]));
     for (const [region, row] of this.rows) {
       row.tabIndex = row === body.rows[0] ? 0 : -1; // one stop for all: arrow keys move
@@ -14,6 +18,14 @@ whymask.Rows = class Rows {
       for (const end of ["pointerleave", "blur"]) row.addEventListener(end, () => view.look(-1));
       row.addEventListener("keydown", (event) => this.#key(event, row));
     }
+  }
+
+  /** Show the photo, as it is painted now, beside the rows. */
+  show() {
+    const { preview, photo } = this;
+    preview.width = Rows.WIDTH;
+    preview.height = Math.round((Rows.WIDTH * photo.height) / photo.width);
+    preview.getContext("2d").drawImage(photo, 0, 0, preview.width, preview.height);
   }
 
   /** Mark the row of a region (-1: of none), and bring it into sight within the table. */

@@ -195,6 +195,7 @@ whymask.View = class View {
 
   #paint() {
     this.image.paint(this.photo, this.kept, { ...this.layers.shown, focus: this.focus });
+    this.rows?.show();
   }
 
   #build(extra) {
