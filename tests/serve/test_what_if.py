@@ -221,7 +221,7 @@ def test_too_many_questions_and_a_busy_model_are_told(tmp_path, found, monkeypat
         answers = [one.result(timeout=20) for one in [pool.submit(post) for _ in range(what_if.MOST_WAITING + 4)]]
         errors = {answer.json()["error"] for answer in answers}
         assert {answer.status_code for answer in answers} == {503}
-        assert "the model is busy with another image; try again in a moment." in errors
+        assert "the model is busy or still loading; try again in a moment." in errors
         assert "too many questions are waiting; try again in a moment." in errors
         go_on.set()
         until(lambda: not jobs.what_ifs.waiting)

@@ -64,7 +64,7 @@ class WhatIfs:
         try:
             shown = await asyncio.wait_for(asyncio.wrap_future(question.answer), PATIENCE)
         except TimeoutError:
-            raise RequestError(503, "the model is busy with another image; try again in a moment.") from None
+            raise RequestError(503, "the model is busy or still loading; try again in a moment.") from None
         return dict(all_displayed(asdict(shown)))
 
     def answer(self) -> None:
