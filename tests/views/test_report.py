@@ -55,7 +55,7 @@ def contrast(one, other):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_contrast_is_enough(scheme):
     """WCAG AA: 4.5 for text, 3 for controls and for what a plot is read by."""
-    light, dark = re.findall(r":root \{(.*?)\}", asset("viewer.css"), re.DOTALL)
+    light, dark, _ = re.findall(r":root \{(.*?)\}", asset("viewer.css"), re.DOTALL)
     colours = dict(re.findall(r"--([\w-]+): (#\w{6})", light))
     if scheme == "dark":
         colours |= dict(re.findall(r"--([\w-]+): (#\w{6})", dark))

@@ -21,10 +21,11 @@ from whymask.serve.jobs import Job, Jobs, QueueFullError
 from whymask.serve.limits import Turns, Uploads, unavailable
 from whymask.serve.offer import page_options
 from whymask.serve.request import MAX_BYTES, Request, read_image
+from whymask.serve.what_if import MOST_WAITING, QUESTION_BYTES, parsed_regions
 from whymask.views.document import document
 from whymask.views.report import VIEWER, asset, report
 
-PAGE = ("page", "screen", "server", "form", "job", "cards", "gallery", "history", "next")
+PAGE = ("page", "screen", "server", "form", "job", "cards", "gallery", "history", "result", "next")
 SCRIPTS = (*VIEWER, *(f"{name}.js" for name in PAGE))
 STYLES = ("viewer.css", "page.css", "form.css", "cards.css")
 UPLOADS = 8  # images on their way in, or to be decoded, at the same time
@@ -63,6 +64,7 @@ def create_app(
     app.include_router(page_routes(page_options(models, abilities or {})))
     app.include_router(job_routes(jobs, history, models, Uploads(UPLOADS, MAX_BYTES, body_seconds)))
     app.include_router(result_routes(jobs, history, models))
+    app.include_router(what_if_routes(jobs, history, Uploads(MOST_WAITING, QUESTION_BYTES, body_seconds)))
     return app
 
 
@@ -224,6 +226,20 @@ def loaded(history: History, name: str, of: Callable[[Explanation], T]) -> T:
         log.warning("%s.npz cannot be shown: %r", name, error)
         raise RequestError(422, "this result cannot be shown: its file is broken.") from None
     raise RequestError(404, "there is no such result.")
+
+
+def what_if_routes(jobs: Jobs, history: History, uploads: Uploads) -> APIRouter:
+    """Ask the model of a past result about any of its regions."""
+    router = APIRouter(prefix="/api/results")
+
+    @router.post("/{name}/what-if")
+    async def what_if(request: HttpRequest, name: str) -> dict[str, Any]:
+        body = await uploads.read(request)
+        if history.path(name) is None:
+            raise RequestError(404, "there is no such result.")
+        return await jobs.what_ifs.ask(name, parsed_regions(body))
+
+    return router
 
 
 def figure(found: Explanation) -> bytes:

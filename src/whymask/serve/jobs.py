@@ -1,4 +1,4 @@
-"""Jobs: a bounded queue, one worker that uses the model, and what is known of each job while it runs."""
+"""Jobs: a bounded queue, one worker that uses the models, and what is known of each job while it runs."""
 
 import logging
 import math
@@ -28,6 +28,7 @@ from whymask.search.joint import Joint
 from whymask.serve.again import on_its_photo
 from whymask.serve.history import History
 from whymask.serve.request import MAX_PIXELS, Request
+from whymask.serve.what_if import WhatIfs
 from whymask.utils.text import all_displayed
 from whymask.views.document import picture, thumbnail
 
@@ -97,6 +98,7 @@ class Jobs:
         self.jobs: dict[str, Job] = {}  # the latest ones, so that a page that is loaded again finds its job
         self.queue: deque[Job] = deque()
         self.changed = threading.Condition()
+        self.what_ifs = WhatIfs(history, self.models, self.loaded, self.changed)
         self.stopping = False
         self.worker = threading.Thread(target=self._work, name="whymask-worker", daemon=True)
         self.worker.start()
@@ -147,7 +149,8 @@ class Jobs:
         job.seen = max(job.seen, time.monotonic() + (HIDDEN if hidden else 0))
 
     def forget(self, name: str) -> None:
-        """Drop what is known of a job that is over."""
+        """Drop what is known of a job that is over, and of its result."""
+        self.what_ifs.forget(name)
         with self.changed:
             if name in self.jobs and self.jobs[name].over:
                 del self.jobs[name]
@@ -157,6 +160,7 @@ class Jobs:
         with self.changed:
             self.stopping = True
             self.changed.notify()
+        self.what_ifs.stop()
         self.worker.join(timeout=30)
         for job in self.jobs.values():
             if not job.over:  # it has waited, or its model does not come back
@@ -165,10 +169,13 @@ class Jobs:
     def _work(self) -> None:
         while True:
             with self.changed:
-                self.changed.wait_for(lambda: self.queue or self.stopping)
+                self.changed.wait_for(lambda: self.queue or self.what_ifs.waiting or self.stopping)
                 if self.stopping:
                     return
-                job = self.queue.popleft()
+                job = self.queue.popleft() if self.queue else None
+            self.what_ifs.answer()
+            if job is None:
+                continue
             job.state = "running"
             try:
                 self._check(job)
@@ -197,6 +204,10 @@ class Jobs:
         if time.monotonic() - job.seen > self.patience:
             raise Stopped("Nobody was watching.")
 
+    def _between_batches(self, job: Job) -> None:
+        self._check(job)
+        self.what_ifs.answer()
+
     def _run(self, job: Job) -> None:
         request = job.request
         if request.model not in self.loaded:
@@ -217,7 +228,7 @@ class Jobs:
         job.picture = picture(photo, bound.canvas, bound.fill, box, case.partition)
 
         def count(images: int) -> None:
-            self._check(job)
+            self._between_batches(job)
             job.forwards += images
 
         def report(progress: Progress) -> None:
@@ -233,7 +244,7 @@ class Jobs:
         else:
             (result,) = explainer.search(case, progress=report)
         job.forwards = result.ledger.mec
-        case.before_batch = lambda _: self._check(job)
+        case.before_batch = lambda _: self._between_batches(job)
         if isinstance(result, Ordering):
             job.message = "Replaying the ordering."
             result = result.with_curves(case.replay(result.order))

@@ -2,11 +2,15 @@
 import { api } from "./server.js";
 import { cardLink } from "./cards.js";
 import { place } from "./job.js";
-import { at, complain, leave, say } from "./screen.js";
+import { at, complain, leave, say, shownIds } from "./screen.js";
 
 const MINE = "whymask-jobs"; // in the storage of this tab: the searches that it has started
 const EVERY = 2000; // milliseconds between two looks at what is under way
 let timer = null;
+let past = [];
+
+/** The past results, as they were last listed. */
+export const pastResults = () => past;
 
 /** Remember that this tab has started a search: it goes on while the tab is open, whatever the tab shows. */
 export function remember(id) {
@@ -18,7 +22,8 @@ const mine = () => JSON.parse(sessionStorage.getItem(MINE) ?? "[]");
 /** Show both lists, and the second one again for as long as something is under way. */
 export async function showHistory() {
   clearTimeout(timer);
-  const [past, jobs] = await Promise.all([api("/api/results"), api("/api/jobs")]);
+  const [results, jobs] = await Promise.all([api("/api/results"), api("/api/jobs")]);
+  past = results;
   at("past").replaceChildren(...past.map(pastEntry));
   showRunning(jobs);
   at("history").hidden = !past.length && !jobs.length;
@@ -83,7 +88,7 @@ async function deletePast(entry) {
   if (!confirm(`Delete the result \u201c${entry.label}\u201d? It cannot be restored.`)) return;
   await api(`/api/results/${entry.id}`, { method: "DELETE" });
   say("The result was deleted.");
-  if (location.hash === `#${entry.id}`) leave();
+  if (shownIds().includes(entry.id)) leave();
   await showHistory();
   const rest = at("past").querySelector("button") ?? at("start-title"); // the focus was on what is gone
   rest.focus();

@@ -23,7 +23,7 @@ export async function follow(id, turn, show) {
       if (turn !== screen.turn) return;
       if (job.state === "failed") return leave(`The search failed: ${job.message}`);
       if (job.state === "cancelled") return leave(job.message);
-      if (job.state === "done") return await show(id, turn);
+      if (job.state === "done") return await show();
       await update(id, job, live);
       if (live.lost && turn === screen.turn) complain();
       live.lost = false;

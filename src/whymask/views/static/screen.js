@@ -32,3 +32,6 @@ export function leave(why = "") {
   complain(why);
   if (why) scrollTo({ top: 0 });
 }
+
+/** The search or the results that the address names. */
+export const shownIds = () => location.hash.slice(1).split(",").filter(Boolean);
