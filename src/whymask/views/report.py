@@ -68,10 +68,10 @@ def asset(name: str) -> str:
 
 
 def compact(source: str) -> str:
-    """A script or a style without indentation, empty lines and comments that have lines of their own.
+    r"""A script or a style without indentation, empty lines and comments that have lines of their own.
 
-    >>> compact("/** One. */\\nconst one = 1;\\n\\n  // More.\\n  let two;")
-    'const one = 1;\\nlet two;'
+    >>> compact("/** One. */\nconst one = 1;\n\n  // More.\n  let two;")
+    'const one = 1;\nlet two;'
     """
     bare = re.sub(r"^\s*(?://.*|/\*(?s:.*?)\*/\s*)$", "", source, flags=re.MULTILINE)
     return "\n".join(filter(None, map(str.strip, bare.splitlines())))
