@@ -51,7 +51,7 @@ def report(explanations: Sequence[Explanation], names: Sequence[str]) -> str:
     script = "\n".join([*(compact(asset(name)) for name in VIEWER), boot])
     title = " \u00b7 ".join(dict.fromkeys(displayed(one.title) for one in explanations))
     # In a script element only "<" could end the data early.
-    data = json.dumps(document(explanations, names), allow_nan=False).replace("<", "\\u003c")
+    data = json.dumps(document(explanations, names), allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     body = VIEW.substitute(data=data, script=script)
     return page(f"{title}: which regions are enough?", compact(asset("viewer.css")), body, script)
 
