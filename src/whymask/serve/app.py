@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Collection, Mapping
-from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -15,6 +14,7 @@ from whymask.methods import METHOD, methods
 from whymask.models.base import Model
 from whymask.models.registry import Ability
 from whymask.results.base import Explanation
+from whymask.results.plotting import encoded
 from whymask.serve.guard import Guard, RequestError
 from whymask.serve.history import History
 from whymask.serve.jobs import Job, Jobs, QueueFullError
@@ -232,9 +232,7 @@ def result_routes(jobs: Jobs, history: History) -> APIRouter:
 
 def figure(found: Explanation) -> bytes:
     """The picture of a result as a PNG file."""
-    png = BytesIO()
-    found.figure().savefig(png, format="png", dpi=220)
-    return png.getvalue()
+    return encoded(found.figure(), "png")
 
 
 def attachment(content: bytes, kind: str, name: str) -> Response:

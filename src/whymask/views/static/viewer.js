@@ -32,6 +32,7 @@ whymask.mount = function mount(root, doc, { extra = () => null, beside = false }
     root.dataset.ready = number;
   };
   root.classList.add("wm");
+  document.documentElement.classList.remove("wm-clear");
   if (names.length === 1) {
     root.replaceChildren(panel);
   } else {
