@@ -25,7 +25,7 @@ def results():
     image[40:56, 30:70] = [200, 80, 20]
     ranking = whymask.explain(image, model, regions="grid:4x4", method="greedy", fill="#102030")
     mask = whymask.explain(image, model, regions="grid:4x4", k=4, fill="#102030")
-    return ranking.with_curves(whymask.replay(ranking, model)), mask, ranking
+    return ranking.with_curves(whymask.replay(ranking, model)), mask, replace(ranking, scored=None)
 
 
 @pytest.fixture

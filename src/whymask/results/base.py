@@ -6,7 +6,7 @@ import json
 from abc import ABC, abstractmethod
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -23,6 +23,8 @@ from whymask.interop.shap import to_shap
 from whymask.models.base import Target
 from whymask.results.notebook import displayed_in_notebook
 from whymask.results.plotting import Width, encoded, save_figure, show_figure
+from whymask.results.scored import ScoredSets
+from whymask.results.seeds import OverSeeds
 from whymask.results.storage import SCHEMA, Arrays, Header, check, read, write
 from whymask.search.objective import Ledger
 from whymask.utils.text import shortened
@@ -78,6 +80,8 @@ class Explanation(ABC):
     ledger: Ledger
     provenance: Mapping[str, Any]  # what is needed to repeat it: method, parameters, seed, model, partition, versions
     complete: bool  # False when the budget ended the search
+    scored: ScoredSets | None = field(default=None, kw_only=True)  # sets that can be shown without the model
+    over_seeds: OverSeeds | None = field(default=None, kw_only=True)  # where the search ran once for each of several
 
     kind: ClassVar[str]
     kinds: ClassVar[dict[str, type[Explanation]]] = {}
@@ -187,7 +191,8 @@ class Explanation(ABC):
 
     def save(self, path: str | PathLike[str], mode: int = 0o666) -> Path:
         """Write everything into one .npz file (arrays and JSON, no pickle); an interrupted save leaves no file."""
-        return write(Path(path), self.as_dict(), self._arrays(), _build, mode)
+        part = {} if self.scored is None else {"scored": self.scored.header}
+        return write(Path(path), self.as_dict() | part, self._arrays(), _build, mode)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Any:
@@ -210,13 +215,15 @@ class Explanation(ABC):
             "complete": self.complete,
             "ledger": self.ledger.as_dict(),
             "provenance": dict(self.provenance),
+            **({} if self.over_seeds is None else {"over_seeds": self.over_seeds.as_dict()}),
         }
 
     def _arrays(self) -> Arrays:
         """What a file holds besides the plain values."""
         image = self.image
         pixels = {"photo": image.photo, "canvas": image.canvas, "fill": image.fill, "labels": image.partition.labels}
-        return pixels | ({"fills": np.stack(image.further_fills)} if image.further_fills else {})
+        fills = {"fills": np.stack(image.further_fills)} if image.further_fills else {}
+        return pixels | fills | ({} if self.scored is None else self.scored.arrays)
 
     @classmethod
     @abstractmethod
@@ -241,8 +248,13 @@ class Explanation(ABC):
             further_fills=tuple(arrays.get("fills", ())),
             photo_size=tuple(header["photo_size"]) if header.get("photo_size") else None,
         )
-        ledger = Ledger.from_dict(header["ledger"])
-        return {"image": image, "ledger": ledger} | {name: header[name] for name in ("provenance", "complete")}
+        n = image.partition.n
+        return {
+            "image": image,
+            "ledger": Ledger.from_dict(header["ledger"]),
+            "scored": ScoredSets.load(header, arrays, n, len(image.fills)),
+            "over_seeds": OverSeeds.load(header.get("over_seeds"), n),
+        } | {name: header[name] for name in ("provenance", "complete")}
 
     @property
     def remarks(self) -> list[str]:

@@ -43,7 +43,7 @@ class EvidenceMask(Explanation):
 
     def with_alternatives(self, others: Sequence[tuple[Sequence[int], float, float]]) -> EvidenceMask:
         """The same mask with alternatives, each (regions, score, removed_score)."""
-        bare = replace(self, ordered=False, goal=None, local_optimum=False, alternatives=(), controls=None)
+        bare = replace(self, ordered=False, goal=None, local_optimum=False, alternatives=(), controls=None, scored=None)
         return replace(
             self,
             alternatives=tuple(

@@ -8,13 +8,13 @@ Where a search is for several answers at once, a response is a row of T numbers,
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 
-from whymask.arrays import Floats, Rows
+from whymask.arrays import Bools, Floats, Rows
 from whymask.errors import WhymaskError, unknown
 
 OverFills = Literal["mean", "min"]
@@ -22,7 +22,7 @@ LedgerStage = Literal["init", "order", "continue", "probe", "null"]
 Side = Literal["suff", "necc"]
 Response: TypeAlias = float | Sequence[float]
 """What a model says to one masked image: f_y, or one for each of several targets."""
-APART: tuple[LedgerStage, ...] = ("probe", "null")
+APART: dict[LedgerStage, str] = {"probe": "reference scores", "null": "other answers"}
 """Not part of a search: finding the target and the reference scores; searches for other answers."""
 
 
@@ -143,8 +143,11 @@ class Ledger:
     def __str__(self) -> str:
         stages = dict.fromkeys(stage for stage, _ in self.entries)
         search = ", ".join(f"{stage} {self.stage(stage)[1]}" for stage in stages if stage not in APART)
-        apart = "".join(f", plus {self.stage(stage)[1]} to {stage}" for stage in stages if stage in APART)
+        apart = "".join(f", plus {self.stage(stage)[1]} for {APART[stage]}" for stage in stages if stage in APART)
         return f"{self.mec} forwards ({search or 'none'}; {self.nominal} without a cache){apart}"
+
+
+PIXEL_MASK = b"mask"  # what the identity of a pixel mask begins with
 
 
 def complement(rows: Rows) -> Rows:
@@ -155,6 +158,12 @@ def complement(rows: Rows) -> Rows:
 def pack(rows: Rows) -> list[bytes]:
     """The identity of each row within one search: the packed bits of a set, a hash of a pixel mask."""
     if rows.dtype != np.bool_:
-        return [b"mask" + hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in rows]
+        return [PIXEL_MASK + hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in rows]
     packed = np.packbits(rows, axis=1)
     return packed.view(f"V{packed.shape[1]}").ravel().tolist()
+
+
+def unpack(keys: Iterable[bytes], n: int) -> Bools:
+    """The sets (m, n) of these packed bits."""
+    bits = np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(-1, (n + 7) // 8)
+    return np.unpackbits(bits, axis=1, count=n).astype(bool)

@@ -32,6 +32,8 @@ def document(explanations: Sequence[Explanation], names: Sequence[str]) -> dict[
             entry["prefix"] = explanation.prefix
         if isinstance(explanation, EvidenceMasks):
             entry |= {"colours": COLOURS, "between": between(explanation)}
+        if explanation.scored is not None:
+            entry["scored"] = explanation.scored.as_document()
         entries.append(all_displayed(entry))
     return {"pictures": pictures, "explanations": entries}
 

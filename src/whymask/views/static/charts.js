@@ -72,6 +72,6 @@ whymask.comparison = function comparison(entry) {
 
 function withoutReplay() {
   return whymask.el("p", { class: "wm-note" },
-    "This ordering was stored without its replay, so the scores of its prefixes are not known. ",
-    "Make the report where its model can be loaded to have them.");
+    "This ordering was stored without its replay, so the scores of its prefixes are known only where the search has ",
+    "seen them. Make the report where its model can be loaded to have all.");
 }

@@ -9,6 +9,17 @@ whymask.el = function el(tag, attributes = {}, ...children) {
   return element;
 };
 
+/** A button that is pressed or not; `act(pressed)` is called when that changes. */
+whymask.toggle = function toggle(name, pressed, act) {
+  const button = whymask.el("button", { type: "button", "aria-pressed": pressed }, name);
+  button.addEventListener("click", () => {
+    const now = button.getAttribute("aria-pressed") !== "true";
+    button.setAttribute("aria-pressed", now);
+    act(now);
+  });
+  return button;
+};
+
 whymask.two = (score) => (score === null ? "\u2013" : score.toFixed(2));
 whymask.signed = (value) => (value < -0.0005 ? "\u2212" : "+") + Math.abs(value).toFixed(3);
 /** A label, question or answer: text of any direction, which leaves the direction of what follows alone. */
@@ -144,7 +155,9 @@ whymask.regionTable = function regionTable(view) {
     ["leaving", curves && ((region, t) => signed(view.gain(t)[1]))],
   ].filter(([, value]) => value);
   const rows = order.map((region, t) => columns.map(([, value]) => value(region, t)));
-  return table(columns.map(([name]) => name), rows);
+  const element = table(columns.map(([name]) => name), rows);
+  view.rows = new whymask.Rows(element.tBodies[0], order, view);
+  return whymask.el("div", { class: "wm-split" }, element, view.rows.preview);
 };
 
 /** A folded section; a function as content is called when it is first opened. */
