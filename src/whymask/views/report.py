@@ -15,14 +15,14 @@ from whymask.views.document import document
 
 STATIC = files("whymask.views") / "static"
 VIEWER = (
-    "image.js", "curves.js", "parts.js", "glossary.js", "charts.js", "words.js", "scored.js", "layers.js", "regions.js",
+    "image.js", "curves.js", "parts.js", "verdict.js", "glossary.js", "charts.js", "words.js", "scored.js", "layers.js", "regions.js",
     "rows.js", "what-if.js", "compare.js", "viewer.js",
 )  # fmt: skip
 """The viewer's scripts, in the order they are loaded."""
 
 PAGE = Template("""\
 <!doctype html>
-<html lang="en">
+<html lang="en"$kind>
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -43,8 +43,12 @@ VIEW = Template("""\
 <script>$script</script>""")
 
 
-def report(explanations: Sequence[Explanation], names: Sequence[str]) -> str:
-    """The explanations, one tab each, as one HTML page; its content security policy forbids every request."""
+def report(explanations: Sequence[Explanation], names: Sequence[str], *, over_picture: bool = False) -> str:
+    """The explanations, one tab each, as one HTML page; its content security policy forbids every request.
+
+    Args:
+        over_picture: whether it lies over a picture, which is seen where no script runs.
+    """
     boot = (
         "whymask.mount(document.getElementById('viewer'), JSON.parse(document.getElementById('document').textContent));"
     )
@@ -53,13 +57,15 @@ def report(explanations: Sequence[Explanation], names: Sequence[str]) -> str:
     # In a script element only "<" could end the data early.
     data = json.dumps(document(explanations, names), allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     body = VIEW.substitute(data=data, script=script)
-    return page(f"{title}: which regions are enough?", compact(asset("viewer.css")), body, script)
+    kind = "wm-clear" if over_picture else ""
+    return page(f"{title}: which regions are enough?", compact(asset("viewer.css")), body, script, kind)
 
 
-def page(title: str, style: str, body: str, script: str = "") -> str:
+def page(title: str, style: str, body: str, script: str = "", kind: str = "") -> str:
     """A page whose content security policy allows this style, the given script of its body, and nothing else."""
     policy = f"style-src {_digest(style)}" + (f"; script-src {_digest(script)}" if script else "")
-    return PAGE.substitute(title=escape(title), policy=policy, style=style, body=body)
+    shown = f' class="{kind}"' if kind else ""
+    return PAGE.substitute(title=escape(title), policy=policy, style=style, body=body, kind=shown)
 
 
 def asset(name: str) -> str:

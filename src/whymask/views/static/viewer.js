@@ -34,6 +34,7 @@ whymask.mount = function mount(root, doc, { extra = () => null, ask = null, besi
     root.dataset.ready = number;
   };
   root.classList.add("wm");
+  document.documentElement.classList.remove("wm-clear");
   if (names.length === 1) {
     root.replaceChildren(panel);
   } else {
@@ -216,7 +217,7 @@ whymask.View = class View {
     this.only = whymask.scored("What is left when only the chosen regions are kept");
     this.rest = whymask.scored("What is left when the chosen regions are removed");
     this.claim = el("p", {}, ...this.#claim());
-    this.verdict = entry.verdict ? el("p", { class: "wm-verdict" }, whymask.isolated(entry.verdict.sentence)) : null;
+    this.verdict = whymask.verdict(entry);
     const { question, against } = entry.provenance;
     const { isolated, words } = whymask;
     const heading = entry.kind === "repair" ? words`${isolated(entry.given)} \u2192 ${isolated(entry.answer)}`
