@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Collection, Mapping
-from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,6 +12,7 @@ from fastapi.responses import JSONResponse, Response
 from whymask.errors import WhymaskError
 from whymask.models.base import Model
 from whymask.results.base import Explanation
+from whymask.results.plotting import encoded
 from whymask.serve.again import offered_model, seen_again
 from whymask.serve.examples import examples
 from whymask.serve.guard import Guard, RequestError
@@ -244,9 +244,7 @@ def what_if_routes(jobs: Jobs, history: History, uploads: Uploads) -> APIRouter:
 
 def figure(found: Explanation) -> bytes:
     """The picture of a result as a PNG file."""
-    png = BytesIO()
-    found.figure().savefig(png, format="png", dpi=220)
-    return png.getvalue()
+    return encoded(found.figure(), "png")
 
 
 def attachment(content: bytes, kind: str, name: str) -> Response:

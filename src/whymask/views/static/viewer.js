@@ -34,6 +34,7 @@ whymask.mount = function mount(root, doc, { extra = () => null, ask = null, besi
     root.dataset.ready = number;
   };
   root.classList.add("wm");
+  document.documentElement.classList.remove("wm-clear");
   if (names.length === 1) {
     root.replaceChildren(panel);
   } else {
@@ -154,6 +155,7 @@ whymask.View = class View {
       image.compose(figure.canvas, kept);
       figure.tell(title, answer ? text(words`${area}, says ${answer}`) : area, score, entry.full_score);
     }
+    if (this.focus >= 0) this.readout.textContent = this.describe(this.focus);
     this.#paint();
   }
 
