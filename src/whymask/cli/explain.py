@@ -18,6 +18,7 @@ from whymask.models.base import Wanted
 from whymask.results.mask import EvidenceMask
 from whymask.results.masks import EvidenceMasks
 from whymask.results.ordering import Ordering
+from whymask.results.seeds import OverSeeds
 
 
 @dataclass(frozen=True)
@@ -112,9 +113,12 @@ def explain(
         curves = case.replay(first.order)
         first = first.with_curves(curves)
         lines.append(f"Replay: {curves}.")
+    chosen = [_compared(result, options.size) for result in results]
+    if seeds > 1:
+        first = replace(first, over_seeds=OverSeeds.of(chosen, first.n))
     report = first.as_dict()
     if seeds > 1:
-        report["recurrence"] = recurrence([first.names(_compared(result, options.size)) for result in results])
+        report["recurrence"] = recurrence([*map(first.names, chosen)])
         report["seeds"] = [result.as_dict() for result in results]
         lines.append(_stability(report["recurrence"], seeds, sum(r.ledger.mec for r in results), seconds))
     options.finish(first, f"{_stem(images)}-{explainer.recipe.name}", lines, report)

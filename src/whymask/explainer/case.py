@@ -19,6 +19,7 @@ from whymask.errors import WhymaskError, whole
 from whymask.explainer.answers import first_choices
 from whymask.explainer.binding import answering, bind, bind_fills
 from whymask.explainer.responder import Filled, Responder
+from whymask.explainer.scored import scored_sets
 from whymask.images.controls import control_pictures
 from whymask.images.imaging import ImageSource, Resize, viewable
 from whymask.images.masking import Fills, fills_name, fills_of
@@ -294,7 +295,15 @@ class Case:
             kept = 0 if selection is None else selection.kept
             regions = () if selection is None else selection.regions
             return Ordering(
-                image, ledger, provenance, found.complete, order=order, initial_mask=regions, kept=kept, map=found.map
+                image,
+                ledger,
+                provenance,
+                found.complete,
+                order=order,
+                initial_mask=regions,
+                kept=kept,
+                map=found.map,
+                scored=scored_sets(found, self, order, range(len(order) + 1)),
             )
         assert selection is not None
         first = EvidenceMask(
@@ -310,6 +319,7 @@ class Case:
             goal=None if self.keep_answer else selection.goal,
             local_optimum=selection.local_optimum,
             controls=controls,
+            scored=scored_sets(found, self, selection.regions, [len(selection.regions)]),
         )
         others = zip(selection.others, own[2::2], own[3::2], strict=True)
         return first.with_alternatives(

@@ -12,17 +12,16 @@ from itertools import repeat
 from typing import Any, TypeAlias, Unpack, cast
 
 from whymask.errors import ImageError, WhymaskError
-from whymask.explainer.binding import bind_fills
 from whymask.explainer.case import Case, Listener, batching
 from whymask.explainer.chance import with_null
 from whymask.explainer.repairing import attempt
+from whymask.explainer.restored import restored
 from whymask.explainer.settings import Settings, SettingsDict, accepts_settings
 from whymask.explainer.several import check_several, explain_answers, explain_words, listed, recipe_for
 from whymask.explainer.together import search_together
 from whymask.explainer.words import TOKENS, check_text, writes
 from whymask.images.imaging import ImageSource
-from whymask.images.masking import Fills, fills_of
-from whymask.images.panels import cut
+from whymask.images.masking import Fills
 from whymask.methods import METHOD, OF_SIZE, Recipe
 from whymask.metrics.curves import Curves
 from whymask.models.base import Model, Wanted
@@ -238,18 +237,7 @@ class Explainer:
         """Insert and delete the regions of an ordering one by one and record the score; see `whymask.replay`."""
         if not isinstance(ordering, Ordering):
             raise WhymaskError("replay needs an ordering: explain with a full search such as 'trace+greedy'.")
-        image, provenance = ordering.image, ordering.provenance
-        options = {"target": image.target.name, "question": provenance.get("question"), "resize": "none"}
-        fills = image.fills if fill is None else fills_of(fill)
-        panels = provenance.get("panels")
-        bound, *further = bind_fills(
-            self.model, cut(image.canvas, panels) if panels else image.canvas, fills, **options
-        )
-        size, how = batching(self.model, self.settings.batch_size), provenance.get("over_fills", "mean")
-        asked = {"question": provenance.get("question")}
-        case = Case(self.model, bound, image.partition, size, asked, tuple(further), how)
-        rival = provenance.get("rival")
-        return (case if rival is None else case.against(rival)).replay(ordering.order)
+        return restored(ordering, self.model, self.settings.batch_size, fill=fill).replay(ordering.order)
 
     @contextmanager
     def _reporting(self, progress: Report, case: Case, recipe: Recipe | Joint, searches: int = 1) -> Iterator[Listener]:

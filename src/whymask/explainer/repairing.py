@@ -84,7 +84,7 @@ def judge(case: Case, found: EvidenceMask | Ordering) -> Repair:
         (removed,), controls, more, _ = case.controls(kept, ~kept[None])
         sent += fresh + more
         answer, repaired = said[best]
-        own = {name: own[name] for name in ("image", "provenance", "complete")}
+        own = {name: own[name] for name in ("image", "provenance", "complete", "scored")}
         own |= {"order": found.order, "scores": tuple(scores.tolist()), "right": right}
         own |= {"regions": found.order[: best + 1], "ordered": True}
         own |= {"score": float(scores[best]), "removed_score": float(removed), "controls": controls}

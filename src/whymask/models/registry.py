@@ -18,8 +18,8 @@ from whymask.utils.registry import Registry
 ModelSource: TypeAlias = Model | str | Callable[..., Any] | tuple[Any, Any]
 """A model, the id of one, or what `wrap` takes: a torch module, a pipeline, a function, (module, processor)."""
 
-Ability = Literal["gradients", "class", "clip", "question"]
-"""Has gradients; distinguishes classes; is a CLIP of transformers; answers questions."""
+Ability = Literal["gradients", "class", "clip", "question", "caption"]
+"""Has gradients; distinguishes classes; is a CLIP of transformers; answers questions; may need none."""
 CLASSIFIER: tuple[Ability, ...] = ("gradients", "class")
 MULTIMODAL: tuple[Ability, ...] = ("gradients", "question")
 
@@ -138,7 +138,7 @@ IMAGE_TEXT = _checkpoints("NAME/OF-MODEL", "any image-text-to-text model of tran
 
 ENCODER_DECODER = _checkpoints("NAME/OF-ENCODER-DECODER", "captioner or reader of transformers (Florence-2, BLIP, "
                                "Donut, Pix2Struct, TrOCR, ...) or a folder: question=",
-                               "whymask.models.encoder_decoder:load", MULTIMODAL, None)  # fmt: skip
+                               "whymask.models.encoder_decoder:load", (*MULTIMODAL, "caption"), None)  # fmt: skip
 """The same, for those whose answer is a text of a decoder's own."""
 
 DETECTOR = _checkpoints("NAME/OF-DETECTOR", "object detector of transformers (facebook/detr-resnet-50, RT-DETR, YOLOS, "

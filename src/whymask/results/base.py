@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from base64 import b64encode
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -20,7 +21,10 @@ from whymask.images.panels import panel_of
 from whymask.images.partition import Partition
 from whymask.interop.shap import to_shap
 from whymask.models.base import Target
-from whymask.results.plotting import save_figure, show_figure
+from whymask.results.notebook import displayed_in_notebook
+from whymask.results.plotting import Width, encoded, save_figure, show_figure
+from whymask.results.scored import ScoredSets
+from whymask.results.seeds import OverSeeds
 from whymask.results.storage import SCHEMA, Arrays, Header, check, read, write
 from whymask.search.objective import Ledger
 from whymask.utils.text import shortened
@@ -76,9 +80,12 @@ class Explanation(ABC):
     ledger: Ledger
     provenance: Mapping[str, Any]  # what is needed to repeat it: method, parameters, seed, model, partition, versions
     complete: bool  # False when the budget ended the search
+    scored: ScoredSets | None = field(default=None, kw_only=True)  # sets that can be shown without the model
+    over_seeds: OverSeeds | None = field(default=None, kw_only=True)  # where the search ran once for each of several
 
     kind: ClassVar[str]
     kinds: ClassVar[dict[str, type[Explanation]]] = {}
+    framed: ClassVar[Callable[..., str] | None] = None  # makes HTML for notebooks; whymask.views.notebook, where loaded
 
     def __init_subclass__(cls) -> None:
         if "kind" in vars(cls):
@@ -156,20 +163,36 @@ class Explanation(ABC):
         return on_image(values, self.image.box, self.image.photo_size, outside)
 
     @abstractmethod
-    def figure(self) -> Figure:
-        """A figure of this result."""
+    def figure(self, width: Width = "page") -> Figure:
+        """A figure of this result, as wide as a "page" of a paper (7.2 inches) or one "column" of two (3.4 inches)."""
 
-    def savefig(self, path: str | PathLike[str]) -> Path:
-        """Write the figure of this result: .png, .pdf or .svg."""
-        return save_figure(self.figure(), Path(path))
+    @abstractmethod
+    def caption(self) -> str:
+        """A caption for the figure: what its panels show from left to right, then below, with all numbers."""
+
+    def savefig(self, path: str | PathLike[str], width: Width = "page") -> Path:
+        """Write the figure of this result: .png, or .pdf and .svg as vectors with the photo in them."""
+        return save_figure(self.figure(width), Path(path))
 
     def show(self) -> None:
-        """Show the figure of this result: in the output of a notebook cell, elsewhere in the system's image viewer."""
-        show_figure(self.figure())
+        """Show this result: in a notebook the viewer, elsewhere its figure in the system's image viewer."""
+        if not displayed_in_notebook(self):
+            show_figure(self.figure())
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """What the last line of a notebook's cell shows: the viewer, and the figure for notebooks that are printed."""
+        picture = encoded(self.figure(), "png", dpi=110)
+        bundle = {"text/plain": repr(self), "image/png": b64encode(picture).decode()}
+        return bundle if self.framed is None else {**bundle, "text/html": self.framed(picture)}
+
+    def _repr_html_(self) -> str | None:
+        """The viewer, for notebooks that know nothing else."""
+        return self._repr_mimebundle_().get("text/html")
 
     def save(self, path: str | PathLike[str], mode: int = 0o666) -> Path:
         """Write everything into one .npz file (arrays and JSON, no pickle); an interrupted save leaves no file."""
-        return write(Path(path), self.as_dict(), self._arrays(), _build, mode)
+        part = {} if self.scored is None else {"scored": self.scored.header}
+        return write(Path(path), self.as_dict() | part, self._arrays(), _build, mode)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Any:
@@ -192,13 +215,15 @@ class Explanation(ABC):
             "complete": self.complete,
             "ledger": self.ledger.as_dict(),
             "provenance": dict(self.provenance),
+            **({} if self.over_seeds is None else {"over_seeds": self.over_seeds.as_dict()}),
         }
 
     def _arrays(self) -> Arrays:
         """What a file holds besides the plain values."""
         image = self.image
         pixels = {"photo": image.photo, "canvas": image.canvas, "fill": image.fill, "labels": image.partition.labels}
-        return pixels | ({"fills": np.stack(image.further_fills)} if image.further_fills else {})
+        fills = {"fills": np.stack(image.further_fills)} if image.further_fills else {}
+        return pixels | fills | ({} if self.scored is None else self.scored.arrays)
 
     @classmethod
     @abstractmethod
@@ -223,8 +248,13 @@ class Explanation(ABC):
             further_fills=tuple(arrays.get("fills", ())),
             photo_size=tuple(header["photo_size"]) if header.get("photo_size") else None,
         )
-        ledger = Ledger.from_dict(header["ledger"])
-        return {"image": image, "ledger": ledger} | {name: header[name] for name in ("provenance", "complete")}
+        n = image.partition.n
+        return {
+            "image": image,
+            "ledger": Ledger.from_dict(header["ledger"]),
+            "scored": ScoredSets.load(header, arrays, n, len(image.fills)),
+            "over_seeds": OverSeeds.load(header.get("over_seeds"), n),
+        } | {name: header[name] for name in ("provenance", "complete")}
 
     @property
     def remarks(self) -> list[str]:

@@ -12,7 +12,19 @@ from whymask.arrays import Bools, Floats
 from whymask.images.imaging import Box
 from whymask.metrics.curves import Curves
 from whymask.results.base import ExplainedImage, Explanation
-from whymask.results.plotting import EVIDENCE, LINES, WIDTH, bare, contour, fixed_scales, halo, small_text, wrapped
+from whymask.results.plotting import (
+    EVIDENCE,
+    LINES,
+    Width,
+    bare,
+    contour,
+    fixed_scales,
+    halo,
+    inches,
+    letters,
+    small_text,
+    wrapped,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,14 +33,15 @@ if TYPE_CHECKING:
 (INSERTION, _), (DELETION, _) = LINES[:2]
 TALLEST, WIDEST = 0.75, 2.0  # width / height of the photo's panel
 HIGHEST, LOWEST = 1.4, 0.6  # height / width of the panel of what the model sees
+TITLE = 1.05  # inches that the title of a panel needs
 
 
 @small_text
 def mask_figure(
-    result: Explanation, regions: Sequence[int], score: float, removed_score: float, verdict: str
+    result: Explanation, regions: Sequence[int], score: float, removed_score: float, verdict: str, width: Width
 ) -> Figure:
     """The verdict, the photo, its evidence, the image the model saw with only the evidence, and without it."""
-    figure, axes = _row(result.image, photos=2, halves=2, above=wrapped(verdict, 105))
+    figure, axes = _panels(result.image, width, photos=2, halves=2, above=wrapped(verdict, letters(105, width)))
     photo, marked, kept, removed = axes
     bare(photo, result.image.photo)
     _frame(photo, result.image)
@@ -41,15 +54,20 @@ def mask_figure(
 
 
 @small_text
-def ordering_figure(result: Explanation, heat: Floats, first: Sequence[int], curves: Curves | None) -> Figure:
+def ordering_figure(
+    result: Explanation, heat: Floats, first: Sequence[int], curves: Curves | None, width: Width
+) -> Figure:
     """Every region's rank (H, W), the image with only the first regions, without them, and the curves of the replay."""
     image, prefix = result.image, len(first)
-    figure, (photo, kept, removed, *plots) = _row(image, photos=1, halves=2, plots=1 if curves else 0)
+    figure, (photo, kept, removed, *plots) = _panels(image, width, photos=1, halves=2, plots=1 if curves else 0)
     _show_photo(photo, image, None)
     shown = bare(photo, image.on_photo(heat, outside=np.nan), cmap="cividis", vmin=0, vmax=1, alpha=0.6)
     photo.set_title(headline(image))
-    bar = figure.colorbar(shown, ax=photo, ticks=[0, 1], fraction=0.046, pad=0.03)
-    bar.ax.set_yticklabels(["last", "first"], fontsize=6.5)
+    below = photo.inset_axes((0.3, -0.1, 0.4, 0.05))  # takes no room of the photo, which stays as large as the others
+    figure.colorbar(shown, cax=below, ticks=[], orientation="horizontal")
+    for place, name, side in ((-0.06, "last", "right"), (1.06, "first", "left")):
+        below.text(place, 0.4, name, transform=below.transAxes, ha=side, va="center", fontsize=6.5)
+    photo.xaxis.labelpad = 11  # what is said of the photo stands below its colours
     scores = (curves.insertion[prefix - 1], curves.deletion[prefix - 1]) if curves else ()
     _show_halves((kept, removed), image, first, f"the first {prefix}", scores)
     _divide((photo, kept, removed), result)
@@ -59,16 +77,19 @@ def ordering_figure(result: Explanation, heat: Floats, first: Sequence[int], cur
 
 
 def repair_figure(
-    result: Explanation, regions: Sequence[int], titles: tuple[str, str], below: str, verdict: str
+    result: Explanation, regions: Sequence[int], titles: tuple[str, str], below: str, verdict: str, width: Width
 ) -> Figure:
     """The verdict, what the model sees with the regions outlined, and the image with only them, each with a title."""
     from matplotlib.figure import Figure
 
     image = result.image
     question = result.provenance.get("question")
-    above = wrapped(verdict, 90) + (f"\n{wrapped(question, 80)}" if question else "")
-    lines = above.count("\n") + 1
-    figure = Figure(figsize=(WIDTH, WIDTH / 2 * slope(image) + 0.6 + 0.2 * lines), layout="compressed")
+    above = wrapped(verdict, letters(90, width)) + (f"\n{wrapped(question, letters(80, width))}" if question else "")
+    below = wrapped(below, letters(100, width))
+    lines = above.count("\n") + below.count("\n") + max(title.count("\n") for title in titles)
+    wide = inches(width)
+    points = 9 if width == "page" else 7.5
+    figure = Figure(figsize=(wide, wide / 2 * slope(image) + 0.6 + points / 60 * lines), layout="compressed")
     panels: Any = figure.subplots(1, 2)
     before, after = panels
     bare(before, image.canvas, interpolation="nearest")
@@ -77,9 +98,9 @@ def repair_figure(
     contour(before, image.pixels(regions), 1.4).set_path_effects(halo(2.2))
     _divide(panels, result)
     for axes, title in zip((before, after), titles, strict=True):
-        axes.set_title(title, fontsize=9)
-    figure.supxlabel(wrapped(below, 100), fontsize=8)
-    figure.suptitle(above, fontsize=9, weight="bold")
+        axes.set_title(title, fontsize=points)
+    figure.supxlabel(below, fontsize=points - 1)
+    figure.suptitle(above, fontsize=points, weight="bold")
     return figure
 
 
@@ -136,34 +157,55 @@ def _draw_curves(axes: Axes, curves: Curves, prefix: int) -> None:
     axes.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 0.98), borderpad=0)
 
 
-def _row(
-    image: ExplainedImage, *, photos: int, halves: int, plots: int = 0, above: str = ""
+def _panels(
+    image: ExplainedImage, width: Width, *, photos: int, halves: int, plots: int = 0, above: str = ""
 ) -> tuple[Figure, list[Axes]]:
-    """A row of panels, as wide as a page, and text above them.
+    """Panels and text above them: a row on a page, two in a row in a column.
 
-    First those with the photo's shape, then those with that of what the model sees, then square ones.
+    First those that show the photo, then those that show what the model sees of it at the same scale, then square ones.
     """
     from matplotlib.figure import Figure
 
-    ratios = [aspect(image)] * photos + [1 / slope(image)] * halves + [1.0] * plots
+    rows, wide, shown = (1 if width == "page" else 2), inches(width), aspect(image)
+    outer_left, outer_right, top, bottom = frame(image)
+    left, right, *_ = _seen(image)
+    left, right = max(left, outer_left), min(right, outer_right)
+    if rows == 1:  # no panel is narrower than its title
+        others = photos * shown + plots
+        half = max((right - left) / (bottom - top), others * TITLE / (wide - halves * TITLE))
+        ratios = [shown] * photos + [half] * halves + [1.0] * plots
+        margin = (half * (bottom - top) - (right - left)) / 2
+        sides, high = (left - margin, right + margin), wide / sum(ratios)
+    else:  # below each other panels have one scale where they have one width: all have the photo's shape
+        ratios, sides, high = [1.0, 1.0], (outer_left, outer_right), wide / shown
     text = 0.17 * (above.count("\n") + 1) if above else 0.0
-    figure = Figure(figsize=(WIDTH, WIDTH / sum(ratios) + 0.62 + text), layout="compressed")
+    figure = Figure(figsize=(wide, high + 0.62 * rows + text), layout="compressed")
     if above:
         figure.suptitle(above, fontsize=8, weight="bold")
-    axes: Any = figure.subplots(1, len(ratios), width_ratios=ratios, squeeze=False)[0]
-    return figure, list(axes)
+    grid: Any = figure.subplots(rows, len(ratios), width_ratios=ratios, squeeze=False)
+    panels = list(grid.flat)
+    used = photos + halves + plots
+    for axes in panels[used:]:
+        axes.set_axis_off()
+    for axes in panels[photos : photos + halves]:
+        axes.set(xlim=sides, ylim=(bottom, top))
+    return figure, panels[:used]
 
 
 def _show_halves(
     panels: Sequence[Axes], image: ExplainedImage, regions: Sequence[int], which: str, scores: Sequence[float]
 ) -> None:
-    """The image with only some regions, and without them, each with its score where that is known."""
+    """The image with only some regions, and without them, where it lies on the photo; each with its score, if known."""
     mask = image.pixels(regions)
     titles = f"only {which} ({mask.mean():.0%})", f"without them ({1 - mask.mean():.0%})"
     for axes, title, score in zip_longest(panels, titles, scores):
         axes.set_title(title if score is None else f"{title}\n{score:.2f}")
-    bare(panels[0], image.only(regions))
-    bare(panels[1], np.where(mask[..., None], image.fill, image.canvas))
+    left, right, top, bottom = _seen(image)
+    shown = image.only(regions), np.where(mask[..., None], image.fill, image.canvas)
+    for axes, pixels in zip(panels, shown, strict=True):
+        limits = axes.get_xlim(), axes.get_ylim()
+        bare(axes, pixels, extent=(left, right, bottom, top))
+        axes.set(xlim=limits[0], ylim=limits[1])
 
 
 def _show_photo(axes: Axes, image: ExplainedImage, mask: Bools | None) -> None:
@@ -182,17 +224,34 @@ def _show_photo(axes: Axes, image: ExplainedImage, mask: Bools | None) -> None:
 def _divide(panels: Sequence[Axes], result: Explanation) -> None:
     """A line between images that were explained together, on whatever shows all of them."""
     for axes in panels:
-        scale = axes.get_images()[0].get_size()[1] / result.image.canvas.shape[1]
+        begin, end, *_ = axes.get_images()[0].get_extent()
         for _, left, *_ in result.panels[1:]:
-            axes.axvline(left * scale - 0.5, color="white", linewidth=2)
+            share = left / result.image.canvas.shape[1]
+            axes.axvline(begin + share * (end - begin), color="white", linewidth=2)
+
+
+def _seen(image: ExplainedImage) -> tuple[float, float, float, float]:
+    """(left, right, top, bottom) of what the model sees, in pixels of the photo, the first of which is around 0."""
+    height, width = image.photo.shape[:2]
+    left, top, right, bottom = image.box
+    return left * width - 0.5, right * width - 0.5, top * height - 0.5, bottom * height - 0.5
+
+
+def frame(image: ExplainedImage) -> tuple[float, float, float, float]:
+    """(left, right, top, bottom) of what a panel shows of the photo, in its pixels: all of it, as a rule.
+
+    Of a panorama or a very tall photo it is the part around what the model sees: a panel has only so much room.
+    """
+    height, width = image.photo.shape[:2]
+    if WIDEST * height >= width >= TALLEST * height:
+        return -0.5, width - 0.5, -0.5, height - 0.5
+    left, right, top, bottom = window(width, height, image.box)
+    return left - 0.5, right - 0.5, top - 0.5, bottom - 0.5
 
 
 def _frame(axes: Axes, image: ExplainedImage) -> None:
-    """Of a panorama or a very tall photo, show the part around what the model sees: a panel has only so much room."""
-    height, width = image.photo.shape[:2]
-    if not WIDEST * height >= width >= TALLEST * height:
-        left, right, top, bottom = window(width, height, image.box)
-        axes.set(xlim=(left, right), ylim=(bottom, top))
+    left, right, top, bottom = frame(image)
+    axes.set(xlim=(left, right), ylim=(bottom, top))
 
 
 def window(width: int, height: int, box: Box) -> tuple[float, float, float, float]:

@@ -11,10 +11,13 @@ import numpy as np
 from whymask.arrays import Bools, Floats
 from whymask.interop.coco import to_coco_rle
 from whymask.results.base import Explanation
+from whymask.results.caption import checks, made, quoted, size
 from whymask.results.figure import mask_figure
+from whymask.results.plotting import Width
 from whymask.results.storage import ROUNDING, Arrays, Header, are_regions, is_number
 from whymask.results.verdict import Controls, Thresholds, Verdict, judge
 from whymask.utils.archive import require
+from whymask.utils.text import displayed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,7 +43,7 @@ class EvidenceMask(Explanation):
 
     def with_alternatives(self, others: Sequence[tuple[Sequence[int], float, float]]) -> EvidenceMask:
         """The same mask with alternatives, each (regions, score, removed_score)."""
-        bare = replace(self, ordered=False, goal=None, local_optimum=False, alternatives=(), controls=None)
+        bare = replace(self, ordered=False, goal=None, local_optimum=False, alternatives=(), controls=None, scored=None)
         return replace(
             self,
             alternatives=tuple(
@@ -96,9 +99,20 @@ class EvidenceMask(Explanation):
         """The score of the mask over the score of the whole image."""
         return self.score / self.image.full_score if self.image.full_score else None
 
-    def figure(self) -> Figure:
+    def figure(self, width: Width = "page") -> Figure:
         """The photo, its evidence, the image with only the evidence, and without it."""
-        return mask_figure(self, self.regions, self.score, self.removed_score, self.verdict.sentence)
+        return mask_figure(self, self.regions, self.score, self.removed_score, self.verdict.sentence, width)
+
+    def caption(self) -> str:
+        """What the panels of the figure show, from left to right, then below, with all numbers."""
+        share = "" if self.share is None else f" ({self.share:.0%} of the score of the whole image)"
+        return " ".join([
+            f"The evidence for {quoted(self.title)}, which scores {self.full_score:.2f} on the whole image.",
+            f"The photo; the evidence, {size(self.regions, self)};",
+            f"the image with only the evidence, which scores {self.score:.2f}{share};",
+            f"and without it, which scores {self.removed_score:.2f}.",
+            checks(self.blank_score, self.controls), displayed(self.verdict.sentence), made(self),
+        ])  # fmt: skip
 
     def photo_mask(self) -> Bools:
         """(h, w) the evidence on the photo's own pixels, rotated as its EXIF says.

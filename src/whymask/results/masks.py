@@ -11,8 +11,10 @@ import numpy as np
 
 from whymask.arrays import Floats
 from whymask.results.base import Explanation
+from whymask.results.caption import listed, made, quoted, size
 from whymask.results.mask import EvidenceMask
 from whymask.results.masks_figure import masks_figure
+from whymask.results.plotting import Width
 from whymask.results.storage import Arrays, Header, check_ledger
 from whymask.results.words import Word
 from whymask.utils.archive import require
@@ -68,9 +70,32 @@ class EvidenceMasks(Explanation):
         masks = [mask.heatmap() for mask in self.each]
         return np.mean(masks, axis=0) if masks else np.zeros(self.image.canvas.shape[:2])
 
-    def figure(self) -> Figure:
+    def figure(self, width: Width = "page") -> Figure:
         """The answers, or the text with coloured words, and the evidence of each."""
-        return masks_figure(self.image, self.each, self.text, self.words)
+        return masks_figure(self.image, self.each, self.text, self.words, width)
+
+    def caption(self) -> str:
+        """What the panels of the figure show, from left to right, then below, with all numbers."""
+        if self.text is None:
+            what = f"each answer to the image: {listed([quoted(mask.title) for mask in self])}"
+        else:
+            what = f"each word of {quoted(self.text)} that the image supports"
+        names = {id(word.mask): word.text for word in self.words if word.mask is not None}
+        each = [
+            f"{quoted(names.get(id(mask), mask.title))}: {size(mask.regions, mask)}; it scores "
+            f"{mask.full_score:.2f} on the whole image, {mask.score:.2f} on these regions, "
+            f"{mask.removed_score:.2f} without them, {mask.blank_score:.2f} on a blank image "
+            f"({mask.verdict.code.replace('_', ' ')})."
+            for mask in self
+        ]
+        without = [
+            f"{quoted(word.text)} has none: it scores {word.full_score:.2f} on the whole image and "
+            f"{word.blank_score:.2f} on a blank one."
+            for word in self.words
+            if word.mask is None and word.role != "function"
+        ]
+        bars = ["The bar under a word is filled as far as its probability is owed to the image."] if self.words else []
+        return " ".join([f"The evidence for {what}.", *bars, *each, *without, made(self)])
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON, without the pixels: of every mask its scores, verdict and COCO RLE."""

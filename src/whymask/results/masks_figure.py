@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whymask.results.base import ExplainedImage
-from whymask.results.figure import TALLEST, WIDEST
+from whymask.results.figure import aspect
 from whymask.results.mask import EvidenceMask
-from whymask.results.plotting import WIDTH, bare, contour, halo, small_text, wrapped
+from whymask.results.plotting import Width, bare, contour, halo, inches, letters, small_text, wrapped
 from whymask.results.words import Word
 
 if TYPE_CHECKING:
@@ -27,23 +27,23 @@ LETTERS = 78  # of the text, in a line
 
 @small_text
 def masks_figure(
-    image: ExplainedImage, each: Sequence[EvidenceMask], text: str | None, words: Sequence[Word]
+    image: ExplainedImage, each: Sequence[EvidenceMask], text: str | None, words: Sequence[Word], width: Width
 ) -> Figure:
     """The text with coloured words, the bars of what supports each, and a panel for every mask."""
     from matplotlib.figure import Figure
 
     count = max(1, len(each))
-    columns = min(COLUMNS, count)
+    columns = min(letters(COLUMNS, width), count)
     rows = ceil(count / columns)
-    height, width = image.photo.shape[:2]
-    slope = 1 / min(WIDEST, max(TALLEST, width / height))
-    lines = _lines(text or "", words) if words else []
+    slope = 1 / aspect(image)
+    across = letters(LETTERS, width)
+    lines = _lines(text or "", words, across) if words else []
     above = LINE * 1.6 * len(lines) + (0.1 if lines else 0)
-    panel = WIDTH / max(columns, 2) * slope + 0.45
-    figure = Figure(figsize=(WIDTH, above + rows * panel), layout="constrained")
+    panel = inches(width) / max(columns, 2) * slope + 0.45
+    figure = Figure(figsize=(inches(width), above + rows * panel), layout="constrained")
     parts: Any = figure.subfigures(2 if lines else 1, 1, height_ratios=[above, rows * panel] if lines else None)
     if lines:
-        _draw_text(parts[0].subplots(), lines, text or "", words)
+        _draw_text(parts[0].subplots(), lines, text or "", words, across)
     grid: Any = (parts[1] if lines else parts).subplots(rows, columns, squeeze=False)
     for axes in grid.flat[len(each) :]:
         axes.set_axis_off()
@@ -68,20 +68,20 @@ def _draw_mask(axes: Axes, image: ExplainedImage, mask: EvidenceMask, colour: st
     axes.set_xlabel(f"{scores}\n{mask.verdict.code.replace('_', ' ')}", fontsize=6)
 
 
-def _lines(text: str, words: Sequence[Word]) -> list[tuple[int, int]]:
+def _lines(text: str, words: Sequence[Word], across: int) -> list[tuple[int, int]]:
     """(first, last + 1) characters of each line that the text is broken into: between words, where they fit."""
     lines, start = [], 0
     for word in words:
-        if word.end - start > LETTERS and word.start > start:
+        if word.end - start > across and word.start > start:
             lines.append((start, word.start))
             start = word.start
     whole = [*lines, (start, len(text))]
-    return [(place, min(place + LETTERS, last)) for first, last in whole for place in range(first, last, LETTERS)]
+    return [(place, min(place + across, last)) for first, last in whole for place in range(first, last, across)]
 
 
-def _draw_text(axes: Axes, lines: Sequence[tuple[int, int]], text: str, words: Sequence[Word]) -> None:
+def _draw_text(axes: Axes, lines: Sequence[tuple[int, int]], text: str, words: Sequence[Word], across: int) -> None:
     """The text in a fixed grid of letters; under each word a bar, filled as far as the image supports the word."""
-    axes.set(xlim=(0, LETTERS), ylim=(len(lines), 0))
+    axes.set(xlim=(0, across), ylim=(len(lines), 0))
     axes.set_axis_off()
     masked = (word for word in words if word.mask is not None)
     colours = {id(word): COLOURS[number % len(COLOURS)] for number, word in enumerate(masked)}

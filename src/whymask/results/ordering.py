@@ -11,7 +11,9 @@ from whymask.arrays import Floats
 from whymask.errors import WhymaskError
 from whymask.metrics.curves import Curves
 from whymask.results.base import Explanation
+from whymask.results.caption import made, quoted, size
 from whymask.results.figure import ordering_figure
+from whymask.results.plotting import Width
 from whymask.results.storage import ROUNDING, Arrays, Header, are_regions, is_count, is_number
 from whymask.utils.archive import require
 
@@ -63,9 +65,31 @@ class Ordering(Explanation):
         places = self._places(self.order[: self.prefix], first=True)
         return [*places, *([constant] if self.flat else []), *super().remarks]
 
-    def figure(self) -> Figure:
+    def figure(self, width: Width = "page") -> Figure:
         """Every region's rank, the image with only the prefix, without it, and both curves where there is a replay."""
-        return ordering_figure(self, self.heatmap(), self.order[: self.prefix], self.curves)
+        return ordering_figure(self, self.heatmap(), self.order[: self.prefix], self.curves, width)
+
+    def caption(self) -> str:
+        """What the panels of the figure show, from left to right, then below, with all numbers."""
+        first, curves = self.order[: self.prefix], self.curves
+        parts = [
+            f"The {self.n} regions of the image in their order of importance for {quoted(self.title)},",
+            f"which scores {self.full_score:.2f} on the whole image and {self.blank_score:.2f} on a blank one.",
+            "The photo, each region coloured by its rank;",
+        ]
+        if curves is None:
+            parts.append(f"the image with only the first {size(first, self)}; and without them.")
+        else:
+            alone, rest = curves.insertion[len(first) - 1], curves.deletion[len(first) - 1]
+            parts += [
+                f"the image with only the first {size(first, self)}, which score {alone:.2f};",
+                f"without them, {rest:.2f};",
+                "and the score over the share of the area as regions are inserted into a blank image",
+                f"(area under the curve {curves.insertion_auc:.3f}; {curves.at(0.3):.2f} at 30% of the area,",
+                f"{curves.at(0.5):.2f} at 50%, {curves.high:.2f} at most)",
+                f"and deleted from the whole one ({curves.deletion_auc:.3f}).",
+            ]
+        return " ".join([*parts, *self.remarks, made(self)])
 
     def heatmap(self) -> Floats:
         """(H, W) from 1 on the first region down to 1/n on the last: rank, not magnitude (which is in `map`)."""

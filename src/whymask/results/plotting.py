@@ -10,7 +10,7 @@ from functools import wraps
 from io import BytesIO
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 import numpy as np
 from PIL import Image
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 # Okabe and Ito's colours, which people with colour vision deficiencies can distinguish.
 EVIDENCE = "#E69F00"
 LINES = (("#0072B2", "-"), ("#D55E00", "--"), ("#009E73", "-."), ("#CC79A7", ":"), ("#000000", (0, (4, 1, 1, 1, 1, 1))))
-WIDTH = 7.2  # inches: a page's two columns, with text that is readable there
+Width = Literal["page", "column"]
+WIDTHS: dict[str, float] = {"page": 7.2, "column": 3.4}  # inches: a page of two columns, and one of them
+WIDTH = WIDTHS["page"]
 FORMATS = ("png", "pdf", "svg")
 LONGEST = 300  # characters of a label, question or answer
 
@@ -53,6 +55,18 @@ def wrapped(text: str, width: int) -> str:
     shown = displayed(text[: LONGEST + 1])
     shown = shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}\u2026"
     return fill(shown.replace("$", r"\$"), width)
+
+
+def inches(width: Width) -> float:
+    """The width of a figure."""
+    if width not in WIDTHS:
+        raise unknown("width of a figure", width, WIDTHS)
+    return WIDTHS[width]
+
+
+def letters(count: int, width: Width) -> int:
+    """How many letters fit where a page has room for so many."""
+    return round(count * inches(width) / WIDTH)
 
 
 def bare(axes: Axes, image: Any, **style: Any) -> Any:
@@ -82,29 +96,35 @@ def fixed_scales(axes: Axes, what: str) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
+def encoded(figure: Figure, kind: str, dpi: int = 220) -> bytes:
+    """A figure as a PNG, or as vectors as a PDF or SVG: as wide as it was made, as high as what it shows.
+
+    The same figure gives the same bytes, without a date. Fonts are embedded as TrueType, as publishers ask for.
+    """
+    from matplotlib import rc_context
+    from matplotlib.transforms import Bbox
+
+    undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
+    file = BytesIO()
+    with rc_context({"pdf.fonttype": 42, "svg.hashsalt": "whymask"}):
+        figure.draw_without_rendering()  # lays it out
+        figure.set_layout_engine("none")  # once: what is cut off must stay where it is
+        shown, edge = figure.get_tightbbox(), 0.04
+        part = Bbox.from_extents(0, shown.y0 - edge, figure.get_figwidth(), shown.y1 + edge)
+        figure.savefig(file, format=kind, dpi=dpi if kind == "png" else 300, metadata=undated, bbox_inches=part)
+    return file.getvalue()
+
+
 def save_figure(figure: Figure, path: Path) -> Path:
     """Write a PNG, PDF or SVG; an interrupted save leaves no file."""
     kind = path.suffix.lstrip(".").lower()
     if kind not in FORMATS:
         raise unknown("kind of picture", path.suffix or path.name, [f".{name}" for name in FORMATS])
     with atomic(path) as file:
-        figure.savefig(file, format=kind, dpi=220)
+        file.write(encoded(figure, kind))
     return path
 
 
 def show_figure(figure: Figure) -> None:
-    """Show a figure in the output of a notebook cell, elsewhere in the system's image viewer."""
-    png = BytesIO()
-    figure.savefig(png, format="png", dpi=220)
-    try:
-        from IPython import get_ipython
-        from IPython.display import Image as Picture
-        from IPython.display import display
-    except ImportError:
-        shell = None
-    else:
-        shell = get_ipython()
-    if shell is None:
-        Image.open(png).show(title="whymask")
-    else:
-        display(Picture(png.getvalue(), width=int(100 * WIDTH)))
+    """Show a figure in the system's image viewer."""
+    Image.open(BytesIO(encoded(figure, "png"))).show(title="whymask")

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from whymask.metrics.repair import Mistake, RepairOutcome, correction_region
+from whymask.results.caption import checks, made, quoted, size
 from whymask.results.figure import repair_figure, said
 from whymask.results.mask import EvidenceMask
-from whymask.results.plotting import wrapped
+from whymask.results.plotting import Width, letters, wrapped
 from whymask.results.storage import Arrays, Header, are_regions
 from whymask.results.verdict import Thresholds, Verdict, judge
 from whymask.utils.archive import require
-from whymask.utils.text import shortened
+from whymask.utils.text import displayed, shortened
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -83,21 +84,37 @@ class Repair(EvidenceMask):
         """The values that `metrics.repairs` averages."""
         return RepairOutcome(self.repaired, self.removed, self.ledger.mec, mistake)
 
-    def figure(self) -> Figure:
+    def figure(self, width: Width = "page") -> Figure:
         """Before and after: the original with its answer, the kept regions with theirs.
 
         Below them the wanted answer's score on both and on an empty image: where that scores high too, the regions
         prove little.
         """
         kept = f"only {len(self.regions)} of {self.n} regions, {self.area:.0%} of the image"
-        titles = f"whole image\n{said(self.given, self.given_score)}", f"{kept}\n{self.caption()}"
+        across = letters(40, width)
+        titles = (
+            f"whole image\n{said(self.given, self.given_score, across)}",
+            f"{wrapped(kept, across)}\n{self.says(across)}",
+        )
         scores = (
             f'"{self.target.label}" scores {self.image.full_score:.2f} on the whole image, '
             f"{self.score:.2f} on these regions and {self.image.blank_score:.2f} on an empty image"
         )
-        return repair_figure(self, self.regions, titles, scores, self.verdict.sentence)
+        return repair_figure(self, self.regions, titles, scores, self.verdict.sentence, width)
 
-    def caption(self, width: int = 40) -> str:
+    def caption(self) -> str:
+        """What the panels of the figure show, from left to right, then below, with all numbers."""
+        return " ".join([
+            "A wrong answer and the evidence for the right one.",
+            f"The whole image, on which the model says {quoted(self.given)} ({self.given_score:.2f}),",
+            f"with the evidence outlined; and the image with only the evidence, {size(self.regions, self)},",
+            f"on which it says {quoted(self.answer)}.",
+            f"{quoted(self.title)} scores {self.full_score:.2f} on the whole image,",
+            f"{self.score:.2f} on the evidence, {self.removed_score:.2f} without it.",
+            checks(self.blank_score, self.controls), displayed(self.verdict.sentence), made(self),
+        ])  # fmt: skip
+
+    def says(self, width: int = 40) -> str:
         """The answer to the kept regions, in lines of this width for a figure, and the score of the wanted answer."""
         if self.repaired:
             return said(self.answer, self.score, width)

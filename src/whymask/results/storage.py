@@ -10,6 +10,7 @@ import numpy as np
 
 from whymask.errors import WhymaskError
 from whymask.images.masking import MOST_FILLS
+from whymask.results.scored import LIMITS as SETS
 from whymask.utils.archive import ERRORS, DamagedError, read_arrays, require
 from whymask.utils.files import atomic
 
@@ -29,6 +30,7 @@ LIMITS = {
     "fills": 3 * PIXELS * (MOST_FILLS - 1),
     "labels": 8 * PIXELS,
     "map": 8 * PIXELS,
+    **SETS,
 }
 """Bytes of every array."""
 

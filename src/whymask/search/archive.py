@@ -6,7 +6,7 @@ from itertools import islice
 import numpy as np
 
 from whymask.arrays import Bools, Floats
-from whymask.search.objective import SUFFICIENCY, Objective, OverFills, Response, over_fills, pack
+from whymask.search.objective import SUFFICIENCY, Objective, OverFills, Response, over_fills, pack, unpack
 
 
 class Archive:
@@ -34,9 +34,7 @@ class Archive:
         """(m, n) kept sets; made when they are read, since most searches never do."""
         new = list(islice(self._sets, len(self._rows), None))
         if new:
-            bits = np.frombuffer(b"".join(new), dtype=np.uint8).reshape(len(new), -1)
-            unpacked = np.unpackbits(bits, axis=1, count=self._n).astype(bool)
-            self._rows = np.concatenate([self._rows.reshape(-1, self._n), unpacked])
+            self._rows = np.concatenate([self._rows.reshape(-1, self._n), unpack(new, self._n)])
         return self._rows
 
     @property

@@ -8,13 +8,13 @@ Where a search is for several answers at once, a response is a row of T numbers,
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 
-from whymask.arrays import Floats, Rows
+from whymask.arrays import Bools, Floats, Rows
 from whymask.errors import WhymaskError, unknown
 
 OverFills = Literal["mean", "min"]
@@ -147,6 +147,9 @@ class Ledger:
         return f"{self.mec} forwards ({search or 'none'}; {self.nominal} without a cache){apart}"
 
 
+PIXEL_MASK = b"mask"  # what the identity of a pixel mask begins with
+
+
 def complement(rows: Rows) -> Rows:
     """The complementary images: what each row hides is shown, and vice versa."""
     return ~rows if rows.dtype == np.bool_ else 1 - rows
@@ -155,6 +158,12 @@ def complement(rows: Rows) -> Rows:
 def pack(rows: Rows) -> list[bytes]:
     """The identity of each row within one search: the packed bits of a set, a hash of a pixel mask."""
     if rows.dtype != np.bool_:
-        return [b"mask" + hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in rows]
+        return [PIXEL_MASK + hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in rows]
     packed = np.packbits(rows, axis=1)
     return packed.view(f"V{packed.shape[1]}").ravel().tolist()
+
+
+def unpack(keys: Iterable[bytes], n: int) -> Bools:
+    """The sets (m, n) of these packed bits."""
+    bits = np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(-1, (n + 7) // 8)
+    return np.unpackbits(bits, axis=1, count=n).astype(bool)

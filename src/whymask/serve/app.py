@@ -2,30 +2,32 @@
 
 import logging
 from collections.abc import Callable, Collection, Mapping
-from io import BytesIO
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 from fastapi import APIRouter, FastAPI
 from fastapi import Request as HttpRequest
 from fastapi.responses import JSONResponse, Response
 
 from whymask.errors import WhymaskError
-from whymask.methods import METHOD, methods
 from whymask.models.base import Model
-from whymask.models.registry import Ability
 from whymask.results.base import Explanation
+from whymask.results.plotting import encoded
+from whymask.serve.again import offered_model, seen_again
+from whymask.serve.examples import examples
 from whymask.serve.guard import Guard, RequestError
 from whymask.serve.history import History
 from whymask.serve.jobs import Job, Jobs, QueueFullError
 from whymask.serve.limits import Turns, Uploads, unavailable
-from whymask.serve.request import CHOICES, MAX_BYTES, Request, read_image
+from whymask.serve.offer import page_options
+from whymask.serve.request import MAX_BYTES, Request, read_image
+from whymask.serve.what_if import MOST_WAITING, QUESTION_BYTES, parsed_regions
 from whymask.views.document import document
 from whymask.views.report import VIEWER, asset, report
 
-SCRIPTS = (*VIEWER, "page.js")
-STYLES = ("viewer.css", "page.css")
-EVERYTHING = get_args(Ability)
+PAGE = ("page", "screen", "server", "form", "job", "cards", "gallery", "history", "result", "next")
+SCRIPTS = (*VIEWER, *(f"{name}.js" for name in PAGE))
+STYLES = ("viewer.css", "page.css", "form.css", "cards.css")
 UPLOADS = 8  # images on their way in, or to be decoded, at the same time
 FIGURES = 8  # figures asked for at the same time
 
@@ -61,7 +63,8 @@ def create_app(
     handle_errors(app)
     app.include_router(page_routes(page_options(models, abilities or {})))
     app.include_router(job_routes(jobs, history, models, Uploads(UPLOADS, MAX_BYTES, body_seconds)))
-    app.include_router(result_routes(jobs, history))
+    app.include_router(result_routes(jobs, history, models))
+    app.include_router(what_if_routes(jobs, history, Uploads(MOST_WAITING, QUESTION_BYTES, body_seconds)))
     return app
 
 
@@ -80,32 +83,6 @@ def handle_errors(app: FastAPI) -> None:
     @app.exception_handler(405)
     async def http_error(_: HttpRequest, error: Any) -> Response:
         return JSONResponse({"error": f"{error.detail.lower()}."}, error.status_code, headers=error.headers)
-
-
-def page_options(models: Collection[str], abilities: Mapping[str, Collection[str]]) -> dict[str, Any]:
-    """What the page offers. Made when the server starts: listing parameters imports what the methods need."""
-
-    def can(model: str) -> set[str]:
-        return set(abilities.get(model, EVERYTHING))
-
-    listed = [
-        {
-            "name": method.name,
-            "returns": method.returns,
-            "summary": method.summary,
-            "k": "k" in method.parameters,
-            "models": [name for name in models if method.abilities <= can(name)],
-        }
-        for method in methods()
-    ]
-    return {
-        "models": list(models),
-        "asked": [name for name in models if "question" in can(name)],  # those that answer questions
-        "methods": listed,
-        "method": METHOD,
-        "fills": CHOICES,
-        "max_bytes": MAX_BYTES,
-    }
 
 
 def page_routes(offered: dict[str, Any]) -> APIRouter:
@@ -127,6 +104,10 @@ def page_routes(offered: dict[str, Any]) -> APIRouter:
     def options() -> dict[str, Any]:
         return offered
 
+    @router.get("/api/examples")
+    def gallery() -> list[dict[str, Any]]:
+        return examples()
+
     return router
 
 
@@ -141,21 +122,31 @@ def job_routes(jobs: Jobs, history: History, models: Collection[str], uploads: U
             raise RequestError(404, "there is no such job.")
         return job
 
+    def past(name: str) -> Explanation:
+        return loaded(history, name, lambda found: found)
+
     @router.post("", status_code=202)
     async def submit(request: HttpRequest) -> dict[str, str]:
+        given = dict(request.query_params)
         try:
-            checked = Request.of(dict(request.query_params), models)
+            before = await decoding.run(past, given["result"]) if "result" in given else None
+            checked = Request.of(given, models, before)
             if jobs.full or decoding.full:
                 raise unavailable()
         except (WhymaskError, RequestError):
             await uploads.drain(request)
             raise
         # Decoded once, and now: what cannot be read is refused before there is a job.
-        image = await decoding.run(read_image, await uploads.read(request))
+        content = await uploads.read(request)
+        image = seen_again(before) if before else await decoding.run(read_image, content)
         try:
-            return {"id": jobs.submit(checked, image).id}
+            return {"id": jobs.submit(checked, image, before).id}
         except QueueFullError:
             raise unavailable() from None
+
+    @router.get("")
+    def under_way() -> list[dict[str, Any]]:
+        return jobs.under_way()
 
     @router.get("/{name}")
     def job(request: HttpRequest, name: str) -> dict[str, Any]:
@@ -163,7 +154,7 @@ def job_routes(jobs: Jobs, history: History, models: Collection[str], uploads: U
             return {"id": name, "state": "done"}
         found = find(name)
         jobs.watch(found, hidden="hidden" in request.query_params)
-        return found.as_dict()
+        return found.as_dict() | {"ahead": jobs.ahead(found)}
 
     @router.get("/{name}/picture")
     def job_picture(name: str) -> dict[str, Any]:
@@ -180,21 +171,16 @@ def job_routes(jobs: Jobs, history: History, models: Collection[str], uploads: U
     return router
 
 
-def result_routes(jobs: Jobs, history: History) -> APIRouter:
+def result_routes(jobs: Jobs, history: History, models: Collection[str]) -> APIRouter:
     """List, show, download and delete results."""
     router = APIRouter(prefix="/api/results")
     drawing = Turns(1, most=FIGURES, seconds=60, what="figures")  # matplotlib takes much memory
 
     def view(name: str, of: Callable[[Explanation], T]) -> T:
-        """A view of a past result. Its file may be from elsewhere: whatever is wrong with it is no fault of ours."""
-        try:
-            result = history.load(name)
-            if result is not None:
-                return of(result)
-        except Exception as error:
-            log.warning("%s.npz cannot be shown: %r", name, error)
-            raise RequestError(422, "this result cannot be shown: its file is broken.") from None
-        raise RequestError(404, "there is no such result.")
+        return loaded(history, name, of)
+
+    def shown(found: Explanation) -> dict[str, Any]:
+        return document([found], [found.provenance["method"]]) | {"model": offered_model(found, models)}
 
     @router.get("")
     def results() -> list[dict[str, Any]]:
@@ -202,7 +188,7 @@ def result_routes(jobs: Jobs, history: History) -> APIRouter:
 
     @router.get("/{name}")
     def result(name: str) -> dict[str, Any]:
-        return view(name, lambda found: document([found], [found.provenance["method"]]))
+        return view(name, shown)
 
     @router.delete("/{name}")
     def delete(name: str) -> dict[str, str]:
@@ -230,11 +216,35 @@ def result_routes(jobs: Jobs, history: History) -> APIRouter:
     return router
 
 
+def loaded(history: History, name: str, of: Callable[[Explanation], T]) -> T:
+    """A view of a past result. Its file may be from elsewhere: whatever is wrong with it is no fault of ours."""
+    try:
+        result = history.load(name)
+        if result is not None:
+            return of(result)
+    except Exception as error:
+        log.warning("%s.npz cannot be shown: %r", name, error)
+        raise RequestError(422, "this result cannot be shown: its file is broken.") from None
+    raise RequestError(404, "there is no such result.")
+
+
+def what_if_routes(jobs: Jobs, history: History, uploads: Uploads) -> APIRouter:
+    """Ask the model of a past result about any of its regions."""
+    router = APIRouter(prefix="/api/results")
+
+    @router.post("/{name}/what-if")
+    async def what_if(request: HttpRequest, name: str) -> dict[str, Any]:
+        body = await uploads.read(request)
+        if history.path(name) is None:
+            raise RequestError(404, "there is no such result.")
+        return await jobs.what_ifs.ask(name, parsed_regions(body))
+
+    return router
+
+
 def figure(found: Explanation) -> bytes:
     """The picture of a result as a PNG file."""
-    png = BytesIO()
-    found.figure().savefig(png, format="png", dpi=220)
-    return png.getvalue()
+    return encoded(found.figure(), "png")
 
 
 def attachment(content: bytes, kind: str, name: str) -> Response:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from whymask.results.base import Explanation
+from whymask.serve.examples import EXAMPLES
 from whymask.utils.files import writable
-from whymask.utils.text import all_displayed
-from whymask.views.document import thumbnail
+from whymask.views.card import card
 
 log = logging.getLogger(__name__)
 SHOWN = 24
@@ -29,7 +29,9 @@ class History:
         self.entry = lru_cache(maxsize=4 * SHOWN)(self._entry)
 
     def path(self, name: str) -> Path | None:
-        """The file of an id; anything else that a client may send as an id has none, nor has a link."""
+        """The file of an id or an example; anything else that a client may send as an id has none, nor has a link."""
+        if name in EXAMPLES:
+            return EXAMPLES[name].path
         path = self.folder / f"{name}.npz"
         known = re.fullmatch(r"[0-9a-f]{16}", name, re.ASCII) and path.is_file() and not path.is_symlink()
         return path if known else None
@@ -53,30 +55,28 @@ class History:
         return None
 
     def delete(self, name: str) -> bool:
-        """Delete a result; whether there was one."""
+        """Delete a result; whether there was one. Examples stay."""
         path = self.path(name)
-        if path is None:
+        if path is None or name in EXAMPLES:
             return False
         path.unlink(missing_ok=True)
         return True
 
     def latest(self) -> list[dict[str, Any]]:
-        """What to show of the latest results, newest first."""
+        """What to show of the latest results, newest first, each with the time at which it was saved."""
         files = []
         for path in self.folder.glob("*.npz"):
             with suppress(OSError):  # it was deleted meanwhile
                 if self.path(path.stem):
                     files.append((path.stat().st_mtime, path.stem))
-        entries = [self.entry(name) for _, name in sorted(files, reverse=True)[:SHOWN]]
-        return [entry for entry in entries if entry]
+        entries = [(self.entry(name), saved) for saved, name in sorted(files, reverse=True)[:SHOWN]]
+        return [{**entry, "saved": saved} for entry, saved in entries if entry]
 
     def _entry(self, name: str) -> dict[str, Any] | None:
         try:
             result = self.load(name)
             assert result is not None
-            settings = {setting: result.provenance.get(setting) for setting in ("method", "model", "question")}
-            shown = all_displayed({"id": name, "label": result.title, **settings})
-            return {**shown, "thumbnail": thumbnail(result.image.photo)}
+            return {"id": name, **card(result)}
         except Exception as error:  # whatever is in the file, the other results are shown
             log.warning("%s.npz is not shown: %s", name, type(error).__name__)
             return None

@@ -80,9 +80,7 @@ def repair_panel(repairs: Sequence[Repair]) -> Figure:
     for axes, repair, (colour, line) in zip(tops[1:], repairs, cycle(LINES), strict=False):
         method = wrapped(str(repair.provenance["method"]), 60)
         bare(axes, repair.image.only(repair.regions), interpolation="nearest")
-        axes.set_title(
-            f"{method}\n{len(repair.regions)} of {repair.n} regions, {repair.area:.0%}\n{repair.caption(18)}"
-        )
+        axes.set_title(f"{method}\n{len(repair.regions)} of {repair.n} regions, {repair.area:.0%}\n{repair.says(18)}")
         if repair.order:
             areas = np.cumsum(repair.image.partition.areas[list(repair.order)])
             x, y = np.append(0, areas), np.append(image.blank_score, repair.scores)

@@ -5,13 +5,9 @@ from dataclasses import dataclass
 from html import escape
 from urllib.parse import quote
 
-import numpy as np
-
-from whymask.arrays import Bools
-from whymask.results import EvidenceMasks, Explanation, Ordering
-from whymask.results.figure import dimmed
+from whymask.results import Explanation
 from whymask.utils.text import displayed
-from whymask.views.document import thumbnail
+from whymask.views.card import evidence
 from whymask.views.report import asset, page
 
 
@@ -39,20 +35,11 @@ def _card(entry: Entry) -> str:
             f'<figure class="wb-case"><div class="wb-missing">not explained</div>'
             f"<figcaption><span>{name}</span><span>{escape(displayed(entry.error))}</span></figcaption></figure>"
         )
-    image = found.image
-    shown = thumbnail(np.rint(dimmed(image, _evidence(found))).astype(np.uint8), side=300)
+    shown = evidence(found, side=300)
     about = [found.title, str(getattr(found, "verdict", ""))]
     return (
         f'<figure class="wb-case"><a href="{escape(quote(entry.picture))}"><img src="{shown}" alt="{name}"></a>'
-        f"<figcaption><span>{name}</span><strong>{image.full_score:.2f}</strong>"
+        f"<figcaption><span>{name}</span><strong>{found.full_score:.2f}</strong>"
         + "".join(f"<span>{escape(displayed(text))}</span>" for text in about if text)
         + "</figcaption></figure>"
     )
-
-
-def _evidence(found: Explanation) -> Bools:
-    """(H, W) the pixels of a result's mask, of all its masks, or of the prefix of its ordering."""
-    if isinstance(found, EvidenceMasks):
-        return found.heatmap() > 0
-    regions = found.order[: found.prefix] if isinstance(found, Ordering) else getattr(found, "regions", ())
-    return found.image.pixels(regions)

@@ -2,11 +2,11 @@
 "use strict";
 
 whymask.Plot = class Plot {
-  static MARGIN = { left: 34, right: 10, top: 10, bottom: 26 };
+  static MARGIN = { left: 34, right: 10, top: 24, bottom: 40 };
 
-  /** `label` for those who cannot see it, `ticks` of the x axis as [share of its length, text]. */
-  constructor(label, ticks) {
-    this.ticks = ticks;
+  /** `label` for those who cannot see it; the x axis by its title and its `ticks`, [share of its length, text]. */
+  constructor(label, title, ticks) {
+    Object.assign(this, { title, ticks });
     this.element = svg("svg", { class: "wm-plot", role: "img", "aria-label": label });
     new ResizeObserver(() => this.#draw()).observe(this.element);
   }
@@ -39,6 +39,9 @@ whymask.Plot = class Plot {
       const place = { class: "wm-tick", x: this.px(share), y: height - bottom + 16, "text-anchor": anchor };
       parts.push(svg("text", place, text));
     }
+    const middle = (left + width - right) / 2;
+    parts.push(svg("text", { class: "wm-axis", x: 0, y: 12 }, "score"),
+      svg("text", { class: "wm-axis", x: middle, y: height - 6, "text-anchor": "middle" }, this.title));
     this.element.setAttribute("viewBox", `0 0 ${width} ${height}`);
     this.element.replaceChildren(...parts, ...this.parts());
   }
@@ -51,6 +54,7 @@ whymask.Curves = class Curves extends whymask.Plot {
     const [ins, del] = [curves.insertion_auc.toFixed(2), curves.deletion_auc.toFixed(2)];
     super(
       `Score over the share of the area. Inserting regions: area under the curve ${ins}. Deleting them: ${del}.`,
+      "share of the area, most important regions first",
       [[0, "0"], [0.25, "25"], [0.5, "50"], [0.75, "75"], [1, "100 %"]],
     );
     const last = curves.areas.length - 1;
@@ -110,6 +114,7 @@ whymask.Sizes = class Sizes extends whymask.Plot {
     super(
       `${what} by the number of regions kept, from ${sizes[0]} to ${most}.${enough} ` +
         `The mask has ${size} regions and keeps ${whymask.two(score)}.`,
+      "number of regions kept",
       marked.map((k) => [k / most, String(k)]),
     );
     this.x = sizes.map((k) => k / most);

@@ -9,7 +9,7 @@ whymask.ExplainedImage = class ExplainedImage {
   static EVIDENCE = "#E69F00";
   static RANKS = [[0, 34, 78], [53, 69, 108], [102, 105, 112], [148, 142, 119], [200, 184, 102], [254, 232, 56]];
   static DIMMED = 0.55; // how much darker the photo is where there is no evidence
-  static UNSEEN = 0.25; // how much is left of the photo where the model does not look
+  static UNSEEN = 0.25; // how much is left of the photo where the model does not look; there it is hatched, too
 
   /** Decode a picture of the document. */
   static async load(picture) {
@@ -32,6 +32,7 @@ whymask.ExplainedImage = class ExplainedImage {
       this.labels.fill(picture.runs[i], at, (at += picture.runs[i + 1]));
     }
     this.n = this.areas.length;
+    this.whole = this.box[0] <= 0 && this.box[1] <= 0 && this.box[2] >= 1 && this.box[3] >= 1; // nothing is cropped
     this.stencil = layer(this.width, this.height);
     this.cut = layer(this.width, this.height);
     this.scale = Math.max(1, 1024 / Math.max(photo.naturalWidth, photo.naturalHeight));
@@ -65,6 +66,10 @@ whymask.ExplainedImage = class ExplainedImage {
     context.globalAlpha = ExplainedImage.UNSEEN;
     context.drawImage(this.photo, 0, 0, width, height);
     context.globalAlpha = 1;
+    if (!this.whole) {
+      context.fillStyle = context.createPattern(hatching(Math.round(width / 64)), "repeat");
+      context.fillRect(0, 0, width, height);
+    }
     context.save();
     context.beginPath();
     context.rect(...seen);
@@ -148,6 +153,21 @@ whymask.ExplainedImage = class ExplainedImage {
 
 function layer(width, height) {
   return Object.assign(document.createElement("canvas"), { width, height });
+}
+
+/** Diagonal lines in grey, which are seen on light and dark pages: a tile of them. */
+function hatching(side) {
+  const tile = layer(side, side);
+  const context = tile.getContext("2d");
+  context.strokeStyle = "rgb(128 128 128 / 0.7)";
+  context.lineWidth = side / 8;
+  context.beginPath();
+  for (const shift of [-side, 0, side]) {
+    context.moveTo(shift - 1, side + 1);
+    context.lineTo(shift + side + 1, -1);
+  }
+  context.stroke();
+  return tile;
 }
 
 function fit(canvas, width, height) {

@@ -9,15 +9,45 @@ whymask.el = function el(tag, attributes = {}, ...children) {
   return element;
 };
 
+/** A button that is pressed or not; `act(pressed)` is called when that changes. */
+whymask.toggle = function toggle(name, pressed, act) {
+  const button = whymask.el("button", { type: "button", "aria-pressed": pressed }, name);
+  button.addEventListener("click", () => {
+    const now = button.getAttribute("aria-pressed") !== "true";
+    button.setAttribute("aria-pressed", now);
+    act(now);
+  });
+  return button;
+};
+
 whymask.two = (score) => (score === null ? "\u2013" : score.toFixed(2));
 whymask.signed = (value) => (value < -0.0005 ? "\u2212" : "+") + Math.abs(value).toFixed(3);
 /** A label, question or answer: text of any direction, which leaves the direction of what follows alone. */
 whymask.isolated = (text) => whymask.el("bdi", {}, text);
 whymask.quoted = (text) => whymask.isolated(`\u201c${text}\u201d`);
+/** The answer that is explained, in a sentence below the heading that has all of it. */
+whymask.named = (label) => whymask.quoted(label.length > 60 ? `${label.slice(0, 50).trimEnd()}\u2026` : label);
 /** A template with elements in it, as a list of texts and elements; and such a list as text. */
 whymask.words = (texts, ...values) => texts.flatMap((text, i) => [text, ...[values[i] ?? ""].flat()]);
 whymask.text = (words) => words.map((word) => word.textContent ?? word).join("");
 whymask.percent = (share) => `${(100 * share).toFixed(share > 0 && share < 0.0995 ? 1 : 0)} %`;
+
+/** The heading; one that would push the photo off the screen is smaller, and shows its first lines until it is unfolded. */
+whymask.heading = function heading(...parts) {
+  const { el } = whymask;
+  const title = el("h1", { tabindex: -1 }, ...parts);
+  const { length } = title.textContent;
+  title.classList.toggle("wm-long-title", length > 60);
+  if (length <= 160) return [title];
+  title.classList.add("wm-clamped");
+  const button = el("button", { type: "button", class: "wm-more", "aria-expanded": false }, "Show all of it");
+  button.addEventListener("click", () => {
+    const folded = title.classList.toggle("wm-clamped");
+    button.setAttribute("aria-expanded", !folded);
+    button.textContent = folded ? "Show all of it" : "Show less";
+  });
+  return [title, button];
+};
 
 /** A bar from 0 to 1, with a mark at the score of the whole image where that is given. */
 whymask.bar = function bar(score, whole = null) {
@@ -60,6 +90,13 @@ whymask.plotted = function plotted(label, plot, keys) {
   return el("section", { class: "wm-curves", "aria-label": label }, el("div", { class: "wm-legend" }, ...keys), plot.element);
 };
 
+/** Keys of what a painted photo shows besides the evidence. */
+whymask.shades = function shades(image) {
+  const { key, term } = whymask;
+  const unseen = image.whole ? null : key("wm-key-unseen", term("not seen by the model"));
+  return [key("wm-key-dimmed", term("dimmed")), unseen];
+};
+
 /** The tables below an explanation, folded. */
 whymask.folds = function folds(view) {
   const { entry, curves } = view;
@@ -100,6 +137,7 @@ whymask.origins = function origins(entry) {
   return [
     fold("What it cost", cost, time),
     fold("How to get this again", table(["setting", "value"], whymask.flat(entry.provenance))),
+    whymask.glossary(),
   ];
 };
 
@@ -117,7 +155,9 @@ whymask.regionTable = function regionTable(view) {
     ["leaving", curves && ((region, t) => signed(view.gain(t)[1]))],
   ].filter(([, value]) => value);
   const rows = order.map((region, t) => columns.map(([, value]) => value(region, t)));
-  return table(columns.map(([name]) => name), rows);
+  const element = table(columns.map(([name]) => name), rows);
+  view.rows = new whymask.Rows(element.tBodies[0], order, view);
+  return whymask.el("div", { class: "wm-split" }, element, view.rows.preview);
 };
 
 /** A folded section; a function as content is called when it is first opened. */
@@ -133,9 +173,9 @@ whymask.fold = function fold(title, content, after = null) {
 whymask.table = function table(head, rows) {
   const { el } = whymask;
   // Only what is too long for a column may break anywhere: a word is read in one piece.
-  const cell = (text) => el("td", text.length > 24 ? { class: "wm-long" } : {}, text);
-  const row = (cells) => el("tr", {}, ...cells.map((one) => cell(String(one))));
-  const titles = head.map((title) => el("th", { scope: "col" }, title));
+  const cell = (text, i) => el("td", text.length > 24 ? { class: "wm-long" } : {}, i ? text : whymask.term(text));
+  const row = (cells) => el("tr", {}, ...cells.map((one, i) => cell(String(one), i)));
+  const titles = head.map((title) => el("th", { scope: "col" }, whymask.term(title)));
   return el("table", {}, el("thead", {}, el("tr", {}, ...titles)), el("tbody", {}, ...rows.map(row)));
 };
 

@@ -1,36 +1,60 @@
 // The viewer: an explanation that can be stepped through. The report and the served page both use it.
 "use strict";
 
-/** Show a document: a tab for every explanation. `extra(entry)` may add an element below the heading. */
-whymask.mount = function mount(root, doc, { extra = () => null } = {}) {
+/**
+ * Show a document: a tab for every explanation, and one for two of them side by side, which comes first if `beside`.
+ * `extra(entry)` may add an element below the heading; `entry` is null where there are two. Where a model can be asked,
+ * `ask(entry, regions)` returns what it makes of some regions, { score, answers }, later.
+ */
+whymask.mount = function mount(root, doc, { extra = () => null, ask = null, beside = false } = {}) {
   const images = {};
   for (const [key, picture] of Object.entries(doc.pictures)) images[key] = whymask.ExplainedImage.load(picture);
   const panel = whymask.el("div", { class: "wm-view", id: "wm-panel" });
-  let wanted = 0;
+  const pairs = whymask.comparable(doc);
+  const names = doc.explanations.map((entry) => [entry.name, shortly(entry)]);
+  if (pairs.length > 1) names.push(["Side by side", `two of ${pairs.length}`]);
+  const first = beside ? names.length - 1 : 0;
+  let wanted = first;
   const show = async (number) => {
     wanted = number;
     const entry = doc.explanations[number];
+    if (!entry) {
+      const view = new whymask.Comparison(pairs, images, extra(null));
+      panel.replaceChildren(...view.children);
+      await view.start();
+      if (wanted === number) root.dataset.ready = number;
+      return;
+    }
     const image = await images[entry.picture];
     if (wanted !== number) return; // another tab was chosen meanwhile
-    const view = new (entry.kind === "masks" ? whymask.WordsView : whymask.View)(entry, image, extra(entry));
+    const asked = ask && ((regions) => ask(entry, regions));
+    const view = new (entry.kind === "masks" ? whymask.WordsView : whymask.View)(entry, image, extra(entry), asked);
     panel.replaceChildren(...view.children);
     view.start();
     root.dataset.ready = number;
   };
   root.classList.add("wm");
-  if (doc.explanations.length === 1) {
+  document.documentElement.classList.remove("wm-clear");
+  if (names.length === 1) {
     root.replaceChildren(panel);
   } else {
     panel.setAttribute("role", "tabpanel");
-    panel.setAttribute("aria-labelledby", "wm-tab-0");
-    root.replaceChildren(whymask.tabs(doc.explanations, show), panel);
+    panel.setAttribute("aria-labelledby", `wm-tab-${first}`);
+    root.replaceChildren(whymask.tabs(names, first, show), panel);
   }
-  return show(0);
+  return show(first);
 };
 
+/** An explanation in a few words, the same of every kind. */
+function shortly({ each, curves, prefix, regions, score, n }) {
+  if (each) return `${each.length} masks`;
+  const [size, alone] = curves ? [prefix, curves.insertion[prefix - 1]] : [regions?.length, score];
+  return size === undefined ? "" : `${size} of ${n} regions: ${whymask.two(alone)}`;
+}
+
 /** A tab list as screen readers know it: arrow keys move, the chosen tab is in the tab order. */
-whymask.tabs = function tabs(explanations, show) {
-  const { el, two } = whymask;
+whymask.tabs = function tabs(names, first, show) {
+  const { el } = whymask;
   const choose = (number, focus) => {
     buttons.forEach((button, i) => {
       button.setAttribute("aria-selected", i === number);
@@ -40,13 +64,11 @@ whymask.tabs = function tabs(explanations, show) {
     document.getElementById("wm-panel")?.setAttribute("aria-labelledby", `wm-tab-${number}`);
     show(number);
   };
-  const buttons = explanations.map((entry, number) => {
-    const score = "score" in entry ? `${entry.kind} ${two(entry.score)}` : entry.each ? `${entry.each.length} masks` : "";
-    const note = entry.curves ? `insertion ${two(entry.curves.insertion_auc)}` : score;
+  const buttons = names.map(([name, note], number) => {
     const button = el("button", { type: "button", role: "tab", id: `wm-tab-${number}`, "aria-controls": "wm-panel" },
-      el("bdi", {}, entry.name), el("small", {}, note));
-    button.setAttribute("aria-selected", number === 0);
-    button.tabIndex = number ? -1 : 0;
+      el("bdi", {}, name), el("small", {}, note));
+    button.setAttribute("aria-selected", number === first);
+    button.tabIndex = number === first ? 0 : -1;
     button.addEventListener("click", () => choose(number, false));
     button.addEventListener("keydown", (event) => {
       const move = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
@@ -62,14 +84,25 @@ whymask.tabs = function tabs(explanations, show) {
 
 whymask.View = class View {
   /** One explanation on its image. */
-  constructor(entry, image, extra) {
+  constructor(entry, image, extra, ask) {
     Object.assign(this, { entry, image, focus: -1, timer: null });
     this.ordered = entry.kind === "ordering";
     this.masks = this.ordered ? [] : [entry, ...entry.alternatives];
     this.curves = entry.curves ?? null;
-    this.show = { mask: true, outline: true, heat: false };
+    this.sets = new whymask.ScoredSets(entry, image.n);
+    this.layers = new whymask.Layers(entry, this.sets, () => this.#paint());
     this.#take(this.ordered ? entry.order : entry.regions, this.ordered ? entry.prefix : entry.regions.length);
     this.chosen = 0;
+    this.whatIf = new whymask.WhatIf(entry, this.sets, {
+      ask,
+      evidence: () => this.sets.of(this.order.slice(0, this.t)),
+      draw: (chosen, shown) => this.#draw(chosen, shown),
+      opened: (brush) => {
+        this.regions.brushing = brush;
+        this.layers.heated(null); // what is on and off is to be seen
+        if (!brush) this.step(this.t);
+      },
+    });
     this.#build(extra);
   }
 
@@ -87,23 +120,19 @@ whymask.View = class View {
 
   /** Keep the first t regions. */
   step(t) {
-    const { entry, image, order } = this;
+    const { image, order } = this;
     const n = this.ordered ? order.length : image.n;
     this.t = Math.min(Math.max(t, 0), order.length);
-    const kept = new Uint8Array(image.n);
-    for (const region of order.slice(0, this.t)) kept[region] = 1;
-    this.kept = kept;
-    image.compose(this.only.canvas, kept);
-    image.compose(this.rest.canvas, kept.map((flag) => 1 - flag));
-    this.#paint();
+    const kept = this.sets.of(order.slice(0, this.t));
+    if (this.whatIf.on) this.whatIf.choose(kept);
+    else this.#draw(kept);
     const [score, removed] = this.scores(this.t);
     const area = image.area(kept);
     const { percent, two } = whymask;
-    const [these, them] = this.t === 1 ? ["this one", "it"] : [`these ${this.t}`, "them"];
-    this.only.tell(`Only ${these}`, `${percent(area)} of the area`, score, entry.full_score);
-    this.rest.tell(`Without ${them}`, `${percent(1 - area)} of the area`, removed, entry.full_score);
     this.plot?.mark(this.t);
     if (this.slider) {
+      this.claim.replaceChildren(...this.#claim());
+      this.photo.setAttribute("aria-label", this.#alternative());
       this.slider.value = this.t;
       this.count.textContent = `${this.t} of ${n} regions`;
       const scored = score === null ? "" : `: scores ${two(score)}, without them ${two(removed)}`;
@@ -111,20 +140,35 @@ whymask.View = class View {
     }
   }
 
+  /** Draw the chosen regions alone and the rest alone; the photo has what is `shown`. */
+  #draw(chosen, shown = chosen) {
+    const { image, entry, sets } = this;
+    const { percent, words, text, said } = whymask;
+    this.kept = shown;
+    const count = chosen.reduce((sum, flag) => sum + flag, 0);
+    const these = count === 1 ? "this one" : `these ${count}`;
+    const both = [[this.only, chosen, `Only ${these}`], [this.rest, whymask.flipped(chosen), `All but ${these}`]];
+    for (const [figure, kept, title] of both) {
+      const { score = null, answers = [] } = sets.get(kept) ?? {};
+      const answer = this.whatIf.on && said(answers);
+      const area = `${percent(image.area(kept))} of the area`;
+      image.compose(figure.canvas, kept);
+      figure.tell(title, answer ? text(words`${area}, says ${answer}`) : area, score, entry.full_score);
+    }
+    if (this.focus >= 0) this.readout.textContent = this.describe(this.focus);
+    this.#paint();
+  }
+
   /** [score of the image with only the first t regions, score without them], null where it is not known. */
   scores(t) {
-    const { entry, curves } = this;
-    const mask = this.masks[this.chosen];
-    if (mask) return [mask.score, mask.removed_score];
-    if (t === 0) return [entry.blank_score, entry.full_score];
-    if (t === this.order.length) return [entry.full_score, entry.blank_score];
-    return curves ? [curves.insertion[t - 1], curves.deletion[t - 1]] : [null, null];
+    const kept = this.sets.of(this.order.slice(0, t));
+    return [kept, whymask.flipped(kept)].map((set) => this.sets.get(set)?.score ?? null);
   }
 
   /** What there is to say about a region. */
   describe(region) {
     const { entry, curves, rank } = this;
-    const { percent, signed } = whymask;
+    const { percent, signed, two } = whymask;
     const name = entry.label_values ? entry.label_values[region] : region;
     const words = [`Region ${name}`];
     const t = rank.get(region);
@@ -134,6 +178,9 @@ whymask.View = class View {
     else words.push(entry.ordered ? `rank ${t + 1} in the mask` : "in the mask");
     words.push(`${percent(this.image.areas[region])} of the area`);
     if (curves) words.push(`entering ${signed(this.gain(t)[0])}, leaving ${signed(this.gain(t)[1])}`);
+    if (this.layers.heat?.tell) words.push(this.layers.heat.tell(region));
+    const switched = curves && !this.whatIf.on ? null : this.sets.switched(this.kept, region);
+    if (switched) words.push(`${two(switched.score)} ${this.kept[region] ? "without it" : "with it"}`);
     return words.join(" \u00b7 ");
   }
 
@@ -149,9 +196,8 @@ whymask.View = class View {
   }
 
   #paint() {
-    const heat = new Float64Array(this.image.n);
-    this.order.forEach((region, t) => (heat[region] = 1 - t / this.order.length));
-    this.image.paint(this.photo, this.kept, { show: this.show, heat, focus: this.focus });
+    this.image.paint(this.photo, this.kept, { ...this.layers.shown, focus: this.focus });
+    this.rows?.show();
   }
 
   #build(extra) {
@@ -159,10 +205,19 @@ whymask.View = class View {
     const { entry } = this;
     this.photo = el("canvas", { class: "wm-canvas", role: "img", "aria-label": this.#alternative() });
     this.readout = el("p", { class: "wm-readout" }, this.#hint());
+    this.spoken = el("p", { class: "wm-unseen", role: "status" });
+    this.regions = new whymask.Regions(this.photo, this.image, {
+      first: this.order[0] ?? 0,
+      look: (region, spoken) => this.look(region, spoken),
+      pick: (region) => this.ordered && this.step(this.rank.get(region) + 1) });
+    this.regions.element.addEventListener("keydown", (event) => {
+      if (this.whatIf.on && this.whatIf.key(event)) event.preventDefault();
+    });
+    this.layers.element.append(this.whatIf.button);
     this.only = whymask.scored("What is left when only the chosen regions are kept");
     this.rest = whymask.scored("What is left when the chosen regions are removed");
     this.claim = el("p", {}, ...this.#claim());
-    this.verdict = entry.verdict ? el("p", { class: "wm-verdict" }, whymask.isolated(entry.verdict.sentence)) : null;
+    this.verdict = whymask.verdict(entry);
     const { question, against } = entry.provenance;
     const { isolated, words } = whymask;
     const heading = entry.kind === "repair" ? words`${isolated(entry.given)} \u2192 ${isolated(entry.answer)}`
@@ -171,18 +226,12 @@ whymask.View = class View {
     this.children = [
       el("header", { class: "wm-head" },
         question ? el("p", { class: "wm-question" }, isolated(question)) : null,
-        el("h1", { tabindex: -1 }, ...heading),
+        ...whymask.heading(...heading),
         this.verdict, this.claim, extra, this.masks.length > 1 ? this.#choices() : null),
       this.#stage(),
-      this.#chart(),
-      this.ordered ? this.#player() : null,
+      whymask.chart(this),
       el("div", { class: "wm-folds" }, ...whymask.folds(this)),
     ].filter(Boolean);
-    this.photo.addEventListener("pointermove", (event) => this.#hover(event));
-    this.photo.addEventListener("pointerdown", (event) => this.#hover(event));
-    this.photo.addEventListener("pointerleave", () => this.#look(-1));
-    const pick = () => this.focus >= 0 && this.step(this.rank.get(this.focus) + 1);
-    if (this.ordered) this.photo.addEventListener("click", pick);
   }
 
   /** The photo and what the model saw, side by side at one height where there is room. */
@@ -191,7 +240,9 @@ whymask.View = class View {
     const { photo, width, height } = this.image;
     const label = "The photo and its evidence";
     const stage = el("div", { class: "wm-stage" },
-      el("section", { class: "wm-photo", "aria-label": label }, this.photo, this.#toggles(), this.readout),
+      el("section", { class: "wm-photo", "aria-label": label }, this.regions.element, this.layers.element,
+        el("div", { class: "wm-legend" }, ...whymask.shades(this.image)), this.readout, this.spoken, this.whatIf.element),
+      this.ordered ? this.#player() : null,
       el("div", { class: "wm-pair" }, this.only.element, this.rest.element));
     const shapes = [photo.naturalWidth / photo.naturalHeight, width / height, width / height];
     stage.style.setProperty("--columns", shapes.map((shape) => `minmax(0, ${shape}fr)`).join(" "));
@@ -220,7 +271,8 @@ whymask.View = class View {
     else {
       const first = this.t === 1 ? `The first of ${entry.n} regions` : `The first ${some}`;
       const verb = this.t === 1 ? "scores" : "score";
-      sentences.push([`${this.ordered ? first : some}, ${area} of what it sees, ${verb} ${two(score)} alone.`]);
+      sentences.push([this.t === 0 ? `A blank image scores ${two(score)}.`
+        : `${this.ordered ? first : some}, ${area} of what it sees, ${verb} ${two(score)} alone.`]);
     }
     const remarks = chosen === 0 ? entry.remarks.map((remark) => [whymask.isolated(remark)]) : [];
     return [...sentences, ...remarks].flatMap((sentence, i) => [i ? " " : "", ...sentence]);
@@ -229,19 +281,19 @@ whymask.View = class View {
   /** What the model says of the whole image. */
   #answer() {
     const { entry } = this;
-    const { two, quoted, words } = whymask;
+    const { two, quoted, named, words } = whymask;
     const { label } = entry.target;
     if (label === "the score") return [`The score of the whole image is ${two(entry.full_score)}.`];
     const { against } = entry.provenance;
     if (against) {
       const said = entry.prediction === null ? [] : words`The model says ${quoted(entry.prediction)}. `;
-      return [...said, ...words`On the whole image ${quoted(label)} scores ${two(entry.full_score)} more than ${quoted(against)}.`];
+      return [...said, ...words`On the whole image ${named(label)} scores ${two(entry.full_score)} more than ${quoted(against)}.`];
     }
     const whole = `scores ${two(entry.full_score)} on the whole image.`;
     const says = entry.kind === "repair" ? words`${quoted(entry.given)} (${two(entry.given_score)})`
-      : entry.prediction === null ? null : quoted(entry.prediction);
-    if (!says) return words`${quoted(label)} ${whole}`;
-    const scores = entry.prediction === label ? `, which ${whole}` : words`; ${quoted(label)} ${whole}`;
+      : entry.prediction === null ? null : (entry.prediction === label ? named : quoted)(entry.prediction);
+    if (!says) return words`${named(label)} ${whole}`;
+    const scores = entry.prediction === label ? `, which ${whole}` : words`; ${named(label)} ${whole}`;
     return words`The model says ${says}${scores}`;
   }
 
@@ -250,15 +302,14 @@ whymask.View = class View {
     return `${matchMedia("(hover: none)").matches ? "Tap" : "Point at"} a region to see ${what}.`;
   }
 
-  #hover(event) {
-    const box = this.photo.getBoundingClientRect();
-    this.#look(this.image.regionAt((event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height));
-  }
-
-  #look(region) {
-    if (region === this.focus) return;
+  /** Light a region (-1: none) on the photo and in the table; `spoken` to who cannot see it. */
+  look(region, spoken = false) {
+    const changed = region !== this.focus;
     this.focus = region;
     this.readout.textContent = region >= 0 ? this.describe(region) : this.#hint();
+    if (spoken) this.spoken.textContent = this.readout.textContent;
+    if (!changed) return;
+    this.rows?.light(region);
     this.#paint();
   }
 
@@ -282,22 +333,6 @@ whymask.View = class View {
     return el("div", { class: "wm-toggles", role: "group", "aria-label": "Masks" }, ...buttons);
   }
 
-  #toggles() {
-    const names = this.ordered ? ["mask", "outline", "heat"] : ["mask", "outline"];
-    const buttons = names.map((name) => {
-      const button = whymask.el("button", { type: "button", "aria-pressed": this.show[name] }, name);
-      button.addEventListener("click", () => {
-        this.show[name] = !this.show[name];
-        button.setAttribute("aria-pressed", this.show[name]);
-        this.#paint();
-      });
-      return button;
-    });
-    const ramp = this.ordered ? whymask.el("span", { class: "wm-ramp" }, "last", whymask.el("i"), "first") : null;
-    const label = "Show on the photo";
-    return whymask.el("div", { class: "wm-toggles", role: "group", "aria-label": label }, ...buttons, ramp);
-  }
-
   #player() {
     const { el } = whymask;
     const last = this.order.length;
@@ -316,7 +351,7 @@ whymask.View = class View {
       if (!bar.isConnected) return document.removeEventListener("keydown", keys);
       const move = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
       if (!move || event.ctrlKey || event.metaKey || event.altKey) return;
-      if (event.target.closest("input, select, textarea, [role=tab], [contenteditable], .wm-scroll")) return;
+      if (event.target.closest("input, select, textarea, [role=tab], [role=application], [contenteditable], .wm-scroll")) return;
       event.preventDefault();
       this.#pause();
       this.slider.focus({ preventScroll: true });
@@ -341,60 +376,5 @@ whymask.View = class View {
     this.timer = null;
     this.button.textContent = "\u25b6\ufe0e";
     this.button.setAttribute("aria-label", "Play");
-  }
-
-  /** How the score moves, as far as that is known. */
-  #chart() {
-    if (this.curves) return this.#plot();
-    if (this.ordered) return this.#missing();
-    return this.entry.order?.length ? this.#prefixes() : this.#frontier();
-  }
-
-  #plot() {
-    const { two, key } = whymask;
-    const { entry, curves } = this;
-    this.plot = new whymask.Curves(curves, { full: entry.full_score, kept: entry.kept, onStep: (t) => this.step(t) });
-    return whymask.plotted("Curves", this.plot, [
-      key("wm-key-insertion", `insertion, AUC ${two(curves.insertion_auc)}`),
-      key("wm-key-deletion", `deletion, AUC ${two(curves.deletion_auc)}`),
-      key("wm-key-whole", "whole image"),
-      entry.kept ? key("wm-key-initial", `initial mask, ${entry.kept} regions`) : null,
-    ]);
-  }
-
-  /** What the search has seen at other sizes of the mask, where that is more than one point. */
-  #frontier() {
-    const { two, key } = whymask;
-    const { frontier, goal, score, regions, full_score: full } = this.entry;
-    if (Object.keys(frontier).length < 2) return null;
-    const plot = new whymask.Sizes("The best score seen", frontier, { size: regions.length, score, goal, full });
-    return whymask.plotted("Sizes", plot, [
-      key("wm-key-insertion", "best score seen, by the number of regions kept"),
-      key("wm-key-chosen", `the mask, ${regions.length} of ${this.entry.n} regions`),
-      goal === null ? null : key("wm-key-goal", `enough, ${two(goal)}`),
-      key("wm-key-whole", "whole image"),
-    ]);
-  }
-
-  /** How the wanted answer's score moves as the regions of a repair's ordering enter the empty image. */
-  #prefixes() {
-    const { key, quoted, words } = whymask;
-    const { scores, right, blank_score: blank, score, regions, full_score: full, target } = this.entry;
-    const wanted = () => quoted(target.label);
-    const dotted = (size) => size > 0 && right[size - 1];
-    const place = { size: regions.length, score, full, dotted };
-    const plot = new whymask.Sizes(`Score of ${wanted().textContent}`, [blank, ...scores], place);
-    return whymask.plotted("Prefixes", plot, [
-      key("wm-key-insertion", ...words`score of ${wanted()}, by the number of regions kept`),
-      key("wm-key-right", "says ", wanted()),
-      key("wm-key-chosen", `the mask, ${regions.length} of ${this.entry.n} regions`),
-      key("wm-key-whole", "whole image"),
-    ]);
-  }
-
-  #missing() {
-    return whymask.el("p", { class: "wm-note" },
-      "This ordering was stored without its replay, so the scores of its prefixes are not known. ",
-      "Make the report where its model can be loaded to have them.");
   }
 };

@@ -111,7 +111,7 @@ whymask.WordsView = class WordsView {
     this.children = [
       el("header", { class: "wm-head" },
         question ? el("p", { class: "wm-question" }, isolated(question)) : null,
-        el("h1", { tabindex: -1 }, title), says, ...entry.remarks.map((remark) => el("p", {}, isolated(remark))), extra),
+        ...whymask.heading(title), says, ...entry.remarks.map((remark) => el("p", {}, isolated(remark))), extra),
       stage,
       el("div", { class: "wm-folds" },
         fold(`Every ${this.ofText ? "word" : "answer"}`, () => this.#table()), ...whymask.origins(entry)),
@@ -142,7 +142,7 @@ whymask.WordsView = class WordsView {
   #legend() {
     const { el, key } = whymask;
     const roles = Object.entries(WordsView.ROLES).filter(([role]) => this.words.some((word) => word.role === role));
-    return el("div", { class: "wm-legend" },
+    return el("div", { class: "wm-legend" }, ...whymask.shades(this.image),
       ...Object.values(WordsView.SCORES).map(([what, kind]) => key(`wm-key-column wm-${kind}`, what)),
       ...roles.map(([role, what]) => el("span", {}, el("span", { class: `wm-sample wm-${role}` }, "word"), ` ${what}`)));
   }

@@ -1,0 +1,132 @@
+"""What-ifs: what a model makes of any regions of a past result, asked between two batches of whatever else it does."""
+
+import asyncio
+import json
+import logging
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping, MutableMapping
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from whymask.errors import WhymaskError
+from whymask.explainer.restored import Shown, WhatIf
+from whymask.models.base import Model
+from whymask.results.base import Explanation
+from whymask.serve.guard import RequestError
+from whymask.serve.history import History
+from whymask.serve.limits import unavailable
+from whymask.utils.text import all_displayed
+
+log = logging.getLogger(__name__)
+
+HELD = 4  # results whose images stay bound to their models
+MOST_WAITING = 16  # questions at the same time
+PATIENCE = 60.0  # seconds that a question waits for the model
+QUESTION_BYTES = 2**16
+REGIONS = 10_000  # in a question
+
+
+@dataclass(eq=False)
+class Question:
+    """Some regions of a result, and the answer once the model has given it."""
+
+    name: str
+    regions: list[int]
+    answer: "Future[Shown]" = field(default_factory=Future)
+
+
+class WhatIfs:
+    """Questions wait here for the thread that uses the models, which answers them between two batches."""
+
+    def __init__(
+        self,
+        history: History,
+        models: Mapping[str, Callable[[], Model]],
+        loaded: MutableMapping[str, Model],
+        changed: threading.Condition,
+    ) -> None:
+        self.history, self.models, self.loaded, self.changed = history, models, loaded, changed
+        self.waiting: deque[Question] = deque()
+        self.held: OrderedDict[str, WhatIf] = OrderedDict()  # by result, the latest last; the worker's own
+        self.stopped = False
+
+    async def ask(self, name: str, regions: list[int]) -> dict[str, Any]:
+        """What the model makes of these regions of a result."""
+        question = Question(name, regions)
+        with self.changed:
+            if self.stopped or len(self.waiting) >= MOST_WAITING:
+                raise unavailable("questions")
+            self.waiting.append(question)
+            self.changed.notify()
+        try:
+            shown = await asyncio.wait_for(asyncio.wrap_future(question.answer), PATIENCE)
+        except TimeoutError:
+            raise RequestError(503, "the model is busy or still loading; try again in a moment.") from None
+        return dict(all_displayed(asdict(shown)))
+
+    def answer(self) -> None:
+        """Answer those that wait; called by the thread that uses the models."""
+        for _ in range(len(self.waiting)):  # those that come meanwhile wait for another batch
+            question = self.waiting.popleft()
+            if not question.answer.set_running_or_notify_cancel():
+                continue  # nobody waits for it any more
+            try:
+                question.answer.set_result(self._what_if(question.name).ask(question.regions))
+            except WhymaskError as error:
+                question.answer.set_exception(error)
+            except BaseException as error:
+                # A model is the user's code, a file may be from elsewhere: whatever they do, the worker goes on.
+                log.exception("a question about result %s failed", question.name)
+                failed = f"the model failed on these regions ({type(error).__name__}); see the server's log."
+                question.answer.set_exception(RequestError(422, failed))
+
+    def forget(self, name: str) -> None:
+        """Drop what is held of a result."""
+        self.held.pop(name, None)
+
+    def stop(self) -> None:
+        """Take no more questions, and end those that wait."""
+        with self.changed:
+            self.stopped = True
+        with suppress(IndexError):
+            while True:
+                self.waiting.popleft().answer.cancel()
+
+    def _what_if(self, name: str) -> WhatIf:
+        """The image of a result on its model: that of its last question, or made from its file."""
+        if name not in self.held:
+            result = self.history.load(name)
+            if result is None:
+                raise RequestError(404, "there is no such result.")
+            self.held[name] = WhatIf(result, self._model(result))
+            while len(self.held) > HELD:
+                self.held.popitem(last=False)
+        self.held.move_to_end(name)
+        return self.held[name]
+
+    def _model(self, result: Explanation) -> Model:
+        """The model of a result, by its name and its fingerprint; one that is not loaded yet is loaded."""
+        name, fingerprint = str(result.provenance.get("model")), result.provenance.get("model_fingerprint")
+        if name in self.models and name not in self.loaded:
+            self.loaded[name] = self.models[name]()
+        known = [model for model in self.loaded.values() if model.name == name]
+        for model in known:
+            if model.fingerprint == fingerprint:
+                return model
+        if known:
+            raise WhymaskError(f"{name} has changed since this result: explain the image again.")
+        raise WhymaskError(f"this server does not have {name}, the model of this result.")
+
+
+def parsed_regions(body: bytes) -> list[int]:
+    """The regions that a client sent as {"regions": [...]}."""
+    try:
+        given = json.loads(body)["regions"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        given = None
+    if not isinstance(given, list) or len(given) > REGIONS or any(type(one) is not int for one in given):
+        raise WhymaskError('a question is such as {"regions": [0, 3]}.')
+    return given
