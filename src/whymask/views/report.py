@@ -14,8 +14,8 @@ from whymask.views.document import document
 
 STATIC = files("whymask.views") / "static"
 VIEWER = (
-    "image.js", "curves.js", "parts.js", "verdict.js", "glossary.js", "charts.js", "words.js", "scored.js", "layers.js", "regions.js",
-    "rows.js", "what-if.js", "compare.js", "viewer.js",
+    "image.js", "curves.js", "parts.js", "verdict.js", "glossary.js", "charts.js", "words.js", "scored.js", "layers.js",
+    "regions.js", "rows.js", "what-if.js", "compare.js", "viewer.js",
 )  # fmt: skip
 """The viewer's scripts, in the order they are loaded."""
 
