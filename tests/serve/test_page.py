@@ -114,7 +114,7 @@ def test_each_word_of_an_answer(tab, tmp_path):
         check.uncheck()
         assert rank.is_enabled()
         check.check()
-        ask(tab, scene.getvalue(), question="Describe the image.", k="4")
+        ask(tab, scene.getvalue(), question="Describe the image.", k="4", fill="black")
         tab.locator("#viewer[data-ready]").wait_for()
         text = tab.get_by_role("group", name="The text").text_content()
         assert tab.title() == f"{text} · whymask"

@@ -26,6 +26,7 @@ def test_a_second_result_is_chosen_and_shown_beside_the_first(tab, url):
     tab.goto(f"{url}/#{NAMES[0]}")
     tab.locator("#viewer[data-ready='0']").wait_for()
     choice = tab.get_by_label("Compare with another result")
+    choice.locator("option:not(:disabled)").nth(1).wait_for(state="attached")
     assert choice.locator("option:not(:disabled)").count() == 2
     choice.select_option(NAMES[1])
     tab.locator("#viewer[data-ready='2']").wait_for()

@@ -7,7 +7,7 @@ from skimage.data import data_dir
 
 import whymask
 from whymask.results.masks_figure import COLOURS
-from whymask.views.report import asset, report
+from whymask.views.report import VIEWER, asset, compact, report
 
 from models.tiny import lit, quadrants
 
@@ -81,3 +81,11 @@ def test_a_pinned_word_can_be_read(scheme):
 
 def test_contrast_formula():
     assert contrast("#000000", "#ffffff") == pytest.approx(21)
+
+
+@pytest.mark.parametrize("name", VIEWER)
+def test_no_text_of_a_script_goes_over_several_lines(name):
+    """Else it would lose its indentation in a report."""
+    for line in asset(name).splitlines():
+        assert line.lstrip().startswith(("//", "*", "/*")) or line.count("`") % 2 == 0, line
+    assert len(compact(asset(name))) < len(asset(name))

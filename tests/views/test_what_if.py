@@ -104,6 +104,7 @@ def test_regions_are_switched_among_the_stored_sets(opened, mask):
     score = f"{mask.score:.2f}"
     assert status(tab) == f"Shown only these 4 regions, the model says “top left”, which scores {score}."
     switch(tab, 5)
+    assert tab.locator(".wm-readout").inner_text().endswith(f"{score} with it")
     assert kept(tab) == {0, 1, 4}
     assert kept(tab, 1) == {*range(16)} - {0, 1, 4}
     assert status(tab).endswith(f"the model says “top left”, which scores 0.70 (the evidence: {score}).")

@@ -15,6 +15,8 @@ from whymask.results import EvidenceMasks, Explanation, Ordering
 from whymask.results.masks_figure import COLOURS
 from whymask.utils.text import all_displayed
 
+WEBP_SIDE = 16_383  # pixels
+
 
 def document(explanations: Sequence[Explanation], names: Sequence[str]) -> dict[str, Any]:
     """Explanations and their names; explanations of the same image and regions share their pixels."""
@@ -52,8 +54,8 @@ def picture(photo: Canvas, canvas: Canvas, fill: Canvas, box: Box, partition: Pa
     height, width = partition.labels.shape
     return {
         "photo": _data_uri(photo, "JPEG", quality=88),
-        "canvas": _data_uri(canvas, "PNG", optimize=True),  # lossless: this is what the model saw
-        "fill": _data_uri(fill, "PNG", optimize=True),
+        "canvas": _exact(canvas),  # this is what the model saw
+        "fill": _exact(fill),
         "box": list(box),
         "size": [width, height],
         "runs": runs(partition.labels),
@@ -78,6 +80,13 @@ def thumbnail(photo: Canvas, side: int = 160) -> str:
     image = Image.fromarray(photo)
     image.thumbnail((side, side))
     return _data_uri(np.asarray(image), "JPEG", quality=80)
+
+
+def _exact(pixels: Canvas) -> str:
+    """Pixels without loss, as WebP, which is a quarter smaller, unless a side is too long for it."""
+    if max(pixels.shape) > WEBP_SIDE:
+        return _data_uri(pixels, "PNG", optimize=True)
+    return _data_uri(pixels, "WEBP", lossless=True)
 
 
 def _data_uri(pixels: Canvas, kind: str, **options: Any) -> str:

@@ -1,6 +1,7 @@
 """A report: one self-contained HTML file with the same viewer as the served page."""
 
 import json
+import re
 from base64 import b64encode
 from collections.abc import Sequence
 from hashlib import sha256
@@ -51,13 +52,13 @@ def report(explanations: Sequence[Explanation], names: Sequence[str], *, over_pi
     boot = (
         "whymask.mount(document.getElementById('viewer'), JSON.parse(document.getElementById('document').textContent));"
     )
-    script = "\n".join([*map(asset, VIEWER), boot])
+    script = "\n".join([*(compact(asset(name)) for name in VIEWER), boot])
     title = " \u00b7 ".join(dict.fromkeys(displayed(one.title) for one in explanations))
     # In a script element only "<" could end the data early.
-    data = json.dumps(document(explanations, names), allow_nan=False).replace("<", "\\u003c")
+    data = json.dumps(document(explanations, names), allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     body = VIEW.substitute(data=data, script=script)
     kind = "wm-clear" if over_picture else ""
-    return page(f"{title}: which regions are enough?", asset("viewer.css"), body, script, kind)
+    return page(f"{title}: which regions are enough?", compact(asset("viewer.css")), body, script, kind)
 
 
 def page(title: str, style: str, body: str, script: str = "", kind: str = "") -> str:
@@ -70,6 +71,16 @@ def page(title: str, style: str, body: str, script: str = "", kind: str = "") ->
 def asset(name: str) -> str:
     """A file of the viewer."""
     return (STATIC / name).read_text(encoding="utf-8")
+
+
+def compact(source: str) -> str:
+    r"""A script or a style without indentation, empty lines and comments that have lines of their own.
+
+    >>> compact("/** One. */\nconst one = 1;\n\n  // More.\n  let two;")
+    'const one = 1;\nlet two;'
+    """
+    bare = re.sub(r"^\s*(?://.*|/\*(?s:.*?)\*/\s*)$", "", source, flags=re.MULTILINE)
+    return "\n".join(filter(None, map(str.strip, bare.splitlines())))
 
 
 def _digest(text: str) -> str:

@@ -12,8 +12,9 @@ export function offerNext(id, { explanations: [entry], model }, talks) {
   at("next").hidden = !offers.length;
 }
 
-/** Whether an answer may be wrong: a score alone is none, and one that is repaired has been. */
-const canBeWrong = (entry) => entry.prediction !== null && entry.target.label !== "the score" && !entry.repaired;
+/** Whether an answer may be wrong: a score is none, several are not repaired together, and one may be repaired already. */
+const canBeWrong = (entry) =>
+  entry.kind !== "masks" && entry.prediction !== null && entry.target.label !== "the score" && !entry.repaired;
 
 /** "It should say ...": look for the regions that support another answer. */
 function repair(id, entry) {
@@ -33,15 +34,14 @@ const other = ({ prediction }) => ({ Yes: "No", No: "Yes" })[prediction] ?? "the
 
 /** The other questions that fit a result. */
 function questions(id, entry, talks) {
-  const mask = entry.kind === "mask" || entry.kind === "repair";
-  const k = mask ? Math.max(entry.regions.length, 1) : 8;
+  const k = Math.max(entry.regions?.length ?? 0, 1);
   return [
-    mask && !entry.alternatives.length && entry.kind === "mask" && k < entry.n / 2
+    entry.kind === "mask" && !entry.alternatives.length && k < entry.n / 2
       && ["Find other masks", `Up to two others of ${k} region${k > 1 ? "s" : ""} that may be enough as well.`, { k, alternatives: 2 }],
     talks && entry.kind !== "masks" && entry.prediction !== null && entry.prediction.trim().includes(" ")
       && ["Explain each word", "The evidence for every word of the answer.", { words: "yes" }],
     entry.kind === "ordering" && ["Find the fewest regions", "Which few are enough to keep 90 % of the score?", { keep: "0.9" }],
-    mask && entry.kind === "mask" && ["Rank all regions", "From the most to the least important, with curves.", { method: "discs+swap+lean" }],
+    entry.kind === "mask" && ["Rank all regions", "From the most to the least important, with curves.", { method: "discs+swap+lean" }],
   ].filter(Boolean).map(([title, about, wish]) => question(id, title, about, wish));
 }
 

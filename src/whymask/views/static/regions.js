@@ -15,7 +15,8 @@ whymask.Regions = class Regions {
       "aria-label": "The regions of the photo. Arrow keys move from region to region, Enter chooses one." }, photo);
     photo.addEventListener("pointermove", (event) => this.#pointed(event, false));
     photo.addEventListener("pointerdown", (event) => this.#pointed(event, true));
-    photo.addEventListener("pointerleave", () => this.#go(-1, false));
+    // A finger leaves when it is lifted: what it has touched stays.
+    photo.addEventListener("pointerleave", ({ pointerType }) => pointerType !== "touch" && this.#go(-1, false));
     photo.addEventListener("click", () => !this.brush && this.at >= 0 && this.pick(this.at));
     this.element.addEventListener("keydown", (event) => this.#key(event));
     this.element.addEventListener("blur", () => this.#go(-1, false));

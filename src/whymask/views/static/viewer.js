@@ -155,6 +155,7 @@ whymask.View = class View {
       image.compose(figure.canvas, kept);
       figure.tell(title, answer ? text(words`${area}, says ${answer}`) : area, score, entry.full_score);
     }
+    if (this.focus >= 0) this.readout.textContent = this.describe(this.focus);
     this.#paint();
   }
 
