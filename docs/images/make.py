@@ -66,6 +66,17 @@ def sentence(browser: Browser, page: Path) -> None:
     shoot(tab, "words-page")
 
 
+def answer(browser: Browser, page: Path) -> None:
+    """The words of the model's own sentence, the evidence of two of them and what to make of it."""
+    tab = opened(browser, page.as_uri(), (1180, 640))
+    tab.wait_for_selector("[data-ready]")
+    for word in ("yellow", "white"):
+        tab.get_by_role("button", name=word, exact=True).click()
+    tab.mouse.move(1, 1)
+    tab.locator(".wm-tabs").evaluate("(tabs) => tabs.remove()")  # there is nothing else to choose
+    shoot(tab, "sentence")
+
+
 def pages(browser: Browser, url: str) -> None:
     """The served page: a search under way, the form in the dark, a result on a phone."""
     tab = opened(browser, url, (1280, 540))
@@ -100,6 +111,7 @@ def main() -> None:
     options = {"question": "Describe the image.", "fill": ["mean", "blur"]}
     words = whymask.explain_words("described:3", "tiny-caption", **options)
     words.savefig(HERE / "words.png")
+    seen = whymask.explain_words("described:15", "tiny-caption", question="Describe the image.", k=8)
     # The plate is yellow, and there is no moon.
     text = "a red mushroom above a blue plate and two white moons"
     wrong = whymask.explain_words("described:0", "tiny-caption", text=text, **options)
@@ -108,6 +120,9 @@ def main() -> None:
         page = Path(folder) / "words.html"
         page.write_text(report([wrong], ["words"]))
         sentence(browser, page)
+        page = Path(folder) / "sentence.html"
+        page.write_text(report([seen], ["sentence"]))
+        answer(browser, page)
         page = Path(folder) / "report.html"
         page.write_text(report(found, METHODS))
         reports(browser, page)

@@ -61,11 +61,15 @@ whymask.term = function term(name, shown = name) {
   const note = el("span", { popover: "", class: "wm-meaning" });
   const button = el("button", { type: "button" }, shown);
   button.popoverTargetElement = note;
+  let at = 0; // where the word is while its note is open
+  const follow = () => Math.abs(button.getBoundingClientRect().top - at) > 4 && note.hidePopover();
   note.addEventListener("beforetoggle", ({ newState }) => {
+    removeEventListener("scroll", follow, true);
     if (newState !== "open") return;
     note.replaceChildren(el("b", {}, word), ` ${TERMS[word]}`);
+    at = button.getBoundingClientRect().top;
     place(note, button);
-    addEventListener("scroll", () => note.hidePopover(), { once: true, capture: true });
+    addEventListener("scroll", follow, true);
   });
   return el("span", { class: "wm-term" }, button, note);
 };
