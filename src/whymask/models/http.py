@@ -13,6 +13,7 @@ from whymask.errors import WhymaskError, whole
 from whymask.models.base import Bound, Response, Target, View, composed
 from whymask.models.function import WholeImage
 from whymask.models.remote import Remote, RemoteBound, Served, png
+from whymask.models.spending import Spending
 
 OWN_ANSWER = "the server's answer"
 
@@ -29,36 +30,50 @@ class HttpModel(Served):
 
     def __init__(
         self,
-        url: str,
+        url: str | Sequence[str],
         *,
         max_side: int = 512,
         timeout: float = 60.0,
         retries: int = 4,
-        concurrency: int = 4,
+        concurrency: int | None = None,
         batch_size: int = 16,
         headers: Mapping[str, str] | None = None,
         deterministic: bool = True,
         name: str | None = None,
+        price: str | None = None,
+        max_requests: int | None = None,
+        max_cost: float | None = None,
     ) -> None:
         """A model behind a URL.
 
         Args:
-            url: where to POST; user and password in it are sent as basic authentication.
+            url: where to POST; user and password in it are sent as basic authentication. Several of them, a list or
+                separated by commas, are endpoints of one and the same model.
             max_side: larger images are reduced to this many pixels on their longer side.
             timeout: seconds one try may take, from connecting to the last byte of the answer.
-            retries: further tries after a lost connection, a timeout or a status 429, 500, 502, 503 or 504.
-            concurrency: requests under way at once.
+            retries: further tries after a lost connection, a timeout or a status 429, 500, 502, 503 or 504, at each
+                endpoint.
+            concurrency: the most requests under way at once at each endpoint; how many there are is learned.
             batch_size: images in one request.
             headers: sent with every request.
             deterministic: whether the server gives equal scores for equal images.
             name: how results call the model; by default by its URL.
+            price: what a million tokens cost, "IN/OUT", where replies report their `usage`.
+            max_requests, max_cost: the most that may be sent, and spent, as long as this model lives.
         """
         self.per_request = whole("batch_size", batch_size, 1)
         self.geometry = WholeImage(whole("max_side", max_side, 1))
-        self.remote = Remote(url, timeout=timeout, retries=retries, concurrency=concurrency, headers=headers or {})
+        self.remote = Remote(
+            url,
+            timeout=timeout,
+            retries=retries,
+            concurrency=concurrency,
+            headers=headers or {},
+            spending=Spending(price, max_requests, max_cost),
+        )
         self.name = name or self.remote.shown
         self.deterministic = deterministic
-        self.batch_size = batch_size * concurrency
+        self.batch_size = batch_size * self.remote.at_once
         self.settings = {"url": self.remote.shown}
         self.fingerprint = composed(f"http {self.remote.fingerprint}", geometry=self.geometry.fingerprint)
 

@@ -14,6 +14,8 @@ from whymask.images.imaging import Canvas
 from whymask.models.base import Bound, Response, Target, View, composed
 from whymask.models.function import WholeImage
 from whymask.models.remote import Remote, RemoteBound, Served, png
+from whymask.models.spending import Spending
+from whymask.utils.redact import urls_in
 
 TOP_LOGPROBS = 20  # the most that such servers return
 ROUNDING = 0.01  # log-probabilities may exceed 0 by this much: some are computed in half precision or cut to two digits
@@ -38,28 +40,33 @@ class OpenAIChatModel(Served):
         self,
         model: str,
         *,
-        base_url: str,
+        base_url: str | Sequence[str],
         api_key: str | None = None,
         max_side: int = 448,
         timeout: float = 60.0,
         retries: int = 4,
-        concurrency: int = 8,
+        concurrency: int | None = None,
         floor: float | None = None,
+        price: str | None = None,
+        max_requests: int | None = None,
+        max_cost: float | None = None,
     ) -> None:
         """A model of a chat server.
 
         Args:
             model: its name on the server.
-            base_url: up to the version, such as http://localhost:8000/v1.
+            base_url: up to the version, such as http://localhost:8000/v1. Several of them, a list or separated by
+                commas, are endpoints of one and the same model.
             api_key: by default the environment's OPENAI_API_KEY, unless base_url has a password; "" sends none.
-            max_side, timeout, retries, concurrency: as for `HttpModel`.
+            max_side, timeout, retries, concurrency, price, max_requests, max_cost: as for `HttpModel`.
             floor: the score of a word that is not among the returned tokens; by default as large as it can be, the
                 smaller of the least returned probability and what the returned ones leave of 1.
         """
         if floor is not None and not 0 <= floor <= 1:
             raise WhymaskError(f"floor must lie in [0, 1], not {floor!r}.")
         if api_key is None:  # what is in the URL was given for this server, what is in the environment was not
-            api_key = "" if re.match(r"\w+://[^/?#]*@", str(base_url)) else os.environ.get("OPENAI_API_KEY", "")
+            known = any(re.match(r"\w+://[^/?#]*@", str(url)) for url in urls_in(base_url))
+            api_key = "" if known else os.environ.get("OPENAI_API_KEY", "")
         key = api_key.strip()
         self.remote = Remote(
             base_url,
@@ -68,11 +75,14 @@ class OpenAIChatModel(Served):
             retries=retries,
             concurrency=concurrency,
             headers={"Authorization": f"Bearer {key}"} if key else {},
+            spending=Spending(price, max_requests, max_cost),
         )
         self.model, self.name = model, f"openai:{model}"
         self.geometry = WholeImage(whole("max_side", max_side, 1))
         self.floor, self.floored = floor, 0
-        self.batch_size = 8 * concurrency  # several rounds, so that one slow answer does not leave the server idle
+        self.batch_size = (
+            8 * self.remote.at_once
+        )  # several rounds, so that one slow answer does not leave the server idle
         self.settings = {"url": self.remote.shown}
         self.fingerprint = composed(
             f"openai {model} {self.remote.fingerprint}",
@@ -80,6 +90,10 @@ class OpenAIChatModel(Served):
             top_logprobs=TOP_LOGPROBS,
             floor=floor,
         )
+
+    def tokens_expected(self, height: int, width: int, question: str | None) -> tuple[int, int]:
+        """About how many: a token for 750 pixels, as Claude has them; patches of 28 x 28 pixels come close."""
+        return height * width // 750 + len(question or "") // 4 + 20, 1
 
     def settle(self, view: View, target: int | str | None, question: str | None) -> RemoteBound:
         """Without a target, explain the token the model gives for the whole image."""

@@ -1,0 +1,174 @@
+"""JSON by POST: what is sent, what is read of a reply, and what may be said about it."""
+
+from __future__ import annotations
+
+import json
+import re
+import ssl
+from base64 import b64encode
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote, unquote_plus
+
+from whymask.errors import WhymaskError
+from whymask.models.packages import optional
+
+if TYPE_CHECKING:
+    import httpx
+else:
+    httpx = optional("httpx")
+
+RETRIED = frozenset({429, 500, 502, 503, 504})
+OVERLOADED = frozenset({429, 503})
+LARGEST_REPLY = 4 * 2**20  # bytes; a usual one has a few hundred, and parsed JSON can take 25 times its size
+LARGEST_REASON = 2**16  # bytes of an error reply that is quoted
+
+
+class NoReplyError(Exception):
+    """A request that may be sent again: to another endpoint, or to the same one later."""
+
+    def __init__(self, trouble: str, *, overloaded: bool, wait: float = 0.0) -> None:
+        super().__init__(trouble)
+        self.overloaded = overloaded
+        self.wait = wait  # seconds, where the server asks for a pause
+
+
+class Client:
+    """Sends JSON by POST and reads JSON.
+
+    A reply must not be compressed, because a few bytes can decompress to gigabytes; at most LARGEST_REPLY bytes of it
+    are read. What servers say about errors is quoted without the secrets of any URL or header.
+    """
+
+    def __init__(self, urls: Iterable[httpx.URL], headers: Mapping[str, str], timeout: float) -> None:
+        self.timeout = timeout
+        self._secrets = _secrets(urls, headers)
+        self._http = httpx.AsyncClient(
+            headers={"Content-Type": "application/json", "Accept-Encoding": "identity", **headers},
+            timeout=timeout,
+            verify=_certificates(),
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),  # endpoints have limits
+        )
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._http.aclose()
+
+    async def post(self, url: httpx.URL, content: bytes) -> Any:
+        """The JSON of the reply; all its numbers are floats, so an integer of 400 digits is infinite.
+
+        Raises `NoReplyError` where the request may be sent again, and a `WhymaskError` where that would not help; both are
+        about what the server did, without its name.
+        """
+        try:
+            response, reply = await self._send(url, content)
+        except httpx.TimeoutException:
+            raise NoReplyError(f"gave no answer within {self.timeout:g} s", overloaded=True) from None
+        except httpx.RequestError as error:
+            trouble = f"could not be asked{self._quoted(str(error) or type(error).__name__)}"
+            raise NoReplyError(trouble, overloaded=False) from None
+        if response.is_success:
+            return _json(response, reply)
+        trouble = f"answered {_status(response)}{self._reason(response, reply)}"
+        if response.status_code not in RETRIED:
+            raise WhymaskError(f"{trouble}; gave up after 1 try.")
+        overloaded = response.status_code in OVERLOADED
+        raise NoReplyError(trouble, overloaded=overloaded, wait=asked_to_wait(response.headers.get("Retry-After", "")))
+
+    async def _send(self, url: httpx.URL, content: bytes) -> tuple[httpx.Response, bytes | None]:
+        """The response, and its content unless that is too large."""
+        reply = bytearray()
+        async with self._http.stream("POST", url, content=content) as response:
+            async for chunk in response.aiter_raw():
+                reply += chunk
+                if len(reply) > LARGEST_REPLY:
+                    return response, None
+        return response, bytes(reply)
+
+    def _reason(self, response: httpx.Response, reply: bytes | None) -> str:
+        """What the server says about an error."""
+        page = "html" in response.headers.get("Content-Type", "")
+        if page or reply is None or len(reply) > LARGEST_REASON or _compressed(response):
+            return ""
+        return self._quoted(reply.decode(errors="replace"))
+
+    def _quoted(self, text: str) -> str:
+        """The beginning of a text in brackets, on one line and without secrets that it may repeat."""
+        text = "".join(character if character.isprintable() else " " for character in text)
+        text = " ".join(self._secrets.sub("***", text).split())[:200]
+        return f" ({text.rstrip('.')})" if text else ""
+
+
+def check_headers(headers: Mapping[str, str]) -> None:
+    """Raise an error for a value that no header can carry, without showing it."""
+    for name, value in headers.items():
+        if not all(text.isascii() and text.isprintable() and text == text.strip() for text in (name, value)):
+            raise WhymaskError(f"the value of the header {name!r} holds characters that no header can carry.")
+
+
+def asked_to_wait(wanted: str) -> float:
+    """Seconds that a Retry-After asks for: a number of them, or a date; anything else counts as none.
+
+    >>> asked_to_wait("7"), asked_to_wait("Thu, 01 Jan 1970 00:00:00 GMT"), asked_to_wait("soon")
+    (7.0, 0.0, 0.0)
+    """
+    if wanted.isascii() and wanted.isdigit():
+        return float(wanted)
+    try:
+        date = parsedate_to_datetime(wanted)
+    except ValueError:
+        return 0.0
+    if date.tzinfo is None:  # "-0000", which means UTC
+        date = date.replace(tzinfo=UTC)
+    return max(0.0, (date - datetime.now(UTC)).total_seconds())
+
+
+def _json(response: httpx.Response, reply: bytes | None) -> Any:
+    if reply is None:
+        trouble = f"with more than {LARGEST_REPLY // 2**20} MiB"
+    elif _compressed(response):
+        trouble = "with compressed content, which was not asked for"
+    else:
+        try:
+            return json.loads(reply, parse_int=float)
+        except (ValueError, RecursionError):
+            trouble = "but not with JSON"
+    raise WhymaskError(f"answered {_status(response)} {trouble}.")
+
+
+def _secrets(urls: Iterable[httpx.URL], headers: Mapping[str, str]) -> re.Pattern[str]:
+    """Matches user, password, query values and words of headers, in every form in which a server may repeat them."""
+    texts = {word for value in headers.values() for word in value.split()}
+    for url in urls:
+        pairs = url.query.decode().split("&")
+        sent = [*url.userinfo.decode().split(":", 1), *(pair.partition("=")[2] or pair for pair in pairs)]
+        texts.update(decoded for text in sent for decoded in (text, unquote(text), unquote_plus(text)))
+        if url.userinfo:
+            texts.add(b64encode(f"{url.username}:{url.password}".encode()).decode().rstrip("="))
+    forms = texts | {quote(text, safe="") for text in texts}
+    forms |= {json.dumps(text, ensure_ascii=ascii)[1:-1] for text in texts for ascii in (True, False)}
+    longest_first = sorted(forms - {""}, key=len, reverse=True)
+    # Short ones only as whole words: a password "a" would leave nothing of the text.
+    return re.compile(
+        "|".join(re.escape(form) if len(form) > 5 else rf"(?<!\w){re.escape(form)}(?!\w)" for form in longest_first)
+        or "(?!)",  # matches nothing
+        re.IGNORECASE,
+    )
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """The usual ones, read once: that takes longer than a request."""
+    return httpx.create_ssl_context()
+
+
+def _status(response: httpx.Response) -> str:
+    """The number with its usual name: a server may call it anything."""
+    return f"{response.status_code} {httpx.codes.get_reason_phrase(response.status_code)}".rstrip()
+
+
+def _compressed(response: httpx.Response) -> bool:
+    return response.headers.get("Content-Encoding", "").lower() not in ("", "identity")
