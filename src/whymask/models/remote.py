@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import os
 import re
 import ssl
 import threading
@@ -45,6 +46,14 @@ FIRST_WAIT = 0.1  # seconds before the second try; doubles with every further on
 LONGEST_WAIT = 30.0  # seconds, also when the server's Retry-After asks for more
 LARGEST_REPLY = 4 * 2**20  # bytes; a usual one has a few hundred, and parsed JSON can take 25 times its size
 LARGEST_REASON = 2**16  # bytes of an error reply that is quoted
+
+
+class StatusError(WhymaskError):
+    """A server answered with a status that is no success."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,12 +99,23 @@ class Remote:
     """A URL that takes JSON by POST and answers with JSON.
 
     Every try ends by `timeout`, from connecting to the last byte of the answer. Connection errors, timeouts and the
-    statuses in RETRIED are tried again up to `retries` times; any other status fails at once. At most LARGEST_REPLY
-    bytes of a reply are read. It must not be compressed, because a few bytes can decompress to gigabytes.
+    statuses in RETRIED are tried again up to `retries` times; any other status fails at once. At most `largest` bytes
+    of a reply are read, and one reply is parsed at a time. It must not be compressed, because a few bytes can
+    decompress to gigabytes. Certificates are checked against the usual authorities (or those of SSL_CERT_FILE), and
+    against those in the file `ca`.
     """
 
     def __init__(
-        self, url: str, path: str = "", *, timeout: float, retries: int, concurrency: int, headers: Mapping[str, str]
+        self,
+        url: str,
+        path: str = "",
+        *,
+        timeout: float,
+        retries: int,
+        concurrency: int,
+        headers: Mapping[str, str],
+        ca: str | None = None,
+        largest: int = LARGEST_REPLY,
     ) -> None:
         required("httpx", "a model behind a URL needs httpx: pip install 'whymask[http]'.")
         self.url = _address(url, path)
@@ -105,6 +125,7 @@ class Remote:
         self.timeout = float(timeout)
         self.retries = whole("retries", retries, 0)
         self.retries_made = 0
+        self._largest = largest
         whole("concurrency", concurrency, 1)
         for name, value in headers.items():
             if not all(text.isascii() and text.isprintable() and text == text.strip() for text in (name, value)):
@@ -121,7 +142,7 @@ class Remote:
         self._client = httpx.AsyncClient(
             headers={"Content-Type": "application/json", "Accept-Encoding": "identity", **headers},
             timeout=self.timeout,
-            verify=_certificates(),
+            verify=_certificates(ca, *map(os.environ.get, ("SSL_CERT_FILE", "SSL_CERT_DIR"))),
             limits=httpx.Limits(max_connections=concurrency, max_keepalive_connections=concurrency),
         )
         # A loop of its own in a thread of its own: connections outlive a call of `ask`, which works beside the
@@ -160,9 +181,9 @@ class Remote:
     async def _one(self, body: Body, read: Reader[T]) -> T:
         async with self._slots:
             content = await asyncio.to_thread(lambda: json.dumps(body()).encode())
-            backoff, tries = FIRST_WAIT, 0
+            backoff, tries, status = FIRST_WAIT, 0, 0
             while True:
-                wait, tries = backoff, tries + 1
+                wait, tries, status = backoff, tries + 1, 0
                 try:
                     async with asyncio.timeout(self.timeout):
                         response, reply = await self._post(content)
@@ -173,6 +194,7 @@ class Remote:
                 else:
                     if response.is_success:
                         return read(self._json(response, reply))
+                    status = response.status_code
                     trouble = f"answered {_status(response)}{self._reason(response, reply)}"
                     if response.status_code not in RETRIED:
                         break
@@ -182,7 +204,8 @@ class Remote:
                 await sleep(min(wait, LONGEST_WAIT))
                 self.retries_made += 1
                 backoff = min(2 * backoff, LONGEST_WAIT)
-            raise WhymaskError(f"{self.shown} {trouble}; gave up after {tries} {'try' if tries == 1 else 'tries'}.")
+            message = f"{self.shown} {trouble}; gave up after {tries} {'try' if tries == 1 else 'tries'}."
+            raise StatusError(message, status) if status else WhymaskError(message)
 
     async def _post(self, content: bytes) -> tuple[httpx.Response, bytes | None]:
         """The response, and its content unless that is too large."""
@@ -190,14 +213,14 @@ class Remote:
         async with self._client.stream("POST", self.url, content=content) as response:
             async for chunk in response.aiter_raw():
                 reply += chunk
-                if len(reply) > LARGEST_REPLY:
+                if len(reply) > self._largest:
                     return response, None
         return response, bytes(reply)
 
     def _json(self, response: httpx.Response, reply: bytes | None) -> Any:
         """The JSON of a reply; all its numbers are floats, so an integer of 400 digits is infinite."""
         if reply is None:
-            trouble = f"with more than {LARGEST_REPLY // 2**20} MiB"
+            trouble = f"with more than {self._largest // 2**20} MiB"
         elif _compressed(response):
             trouble = "with compressed content, which was not asked for"
         else:
@@ -249,9 +272,16 @@ def _run(loop: asyncio.AbstractEventLoop, client: httpx.AsyncClient) -> None:
 
 
 @cache
-def _certificates() -> ssl.SSLContext:
-    """The usual ones, read once: that takes longer than a request."""
-    return httpx.create_ssl_context()
+def _certificates(ca: str | None, *_environment: str | None) -> ssl.SSLContext:
+    """The authorities that are trusted, read once: that takes longer than a request."""
+    try:
+        context = httpx.create_ssl_context()
+        if ca is not None:
+            context.load_verify_locations(ca)
+    except (OSError, TypeError) as error:  # ssl.SSLError is an OSError
+        what = "SSL_CERT_FILE" if ca is None else f"ca={ca!r}"
+        raise WhymaskError(f"{what} must name a file of certificates in PEM format: {error}.") from None
+    return context
 
 
 def _address(url: str, path: str) -> httpx.URL:
