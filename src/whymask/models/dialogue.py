@@ -62,9 +62,9 @@ class Dialogue:
         self.tokenizer, self.name = tokenizer, name
         self.template = tokenizer if template is None else template
 
-    def around(self, question: str, image_token: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The tokens of the prompt before and after the image's own, which take the place of one `image_token`."""
-        ids = self._tokens(self.prompt(question))["input_ids"]
+    def around(self, prompt: str, image_token: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The tokens of a prompt before and after the image's own, which take the place of one `image_token`."""
+        ids = self.tokens(prompt)
         slots = [i for i, token in enumerate(ids) if token == image_token]
         if len(slots) != 1:
             slot = self.tokenizer.convert_ids_to_tokens(image_token)
@@ -107,6 +107,10 @@ class Dialogue:
         prompt = self.render(question)
         return Context(prompt + self._gap(question, prompt), self._tokens(prompt)["input_ids"])
 
+    def tokens(self, prompt: str) -> list[int]:
+        """The tokens of a prompt."""
+        return list(self._tokens(prompt)["input_ids"])
+
     def read(self, ids: list[int]) -> str:
         """Tokens as text."""
         return str(self.tokenizer.decode(ids, skip_special_tokens=False)).strip()
@@ -120,7 +124,15 @@ class Dialogue:
         messages: list[dict[str, Any]] = [{"role": "user", "content": content}]
         if answer is not None:
             messages.append({"role": "assistant", "content": [{"type": "text", "text": answer}]})
-        return str(self.template.apply_chat_template(messages, tokenize=False, add_generation_prompt=answer is None))
+        return self.chat(messages, add_generation_prompt=answer is None)
+
+    def chat(
+        self, messages: list[dict[str, Any]], *, add_generation_prompt: bool, continue_final_message: bool = False
+    ) -> str:
+        """A conversation as text: up to where an answer begins, or with a last message that is not ended."""
+        ending = {"continue_final_message": True} if continue_final_message else {}
+        options = {"tokenize": False, "add_generation_prompt": add_generation_prompt, **ending}
+        return str(self.template.apply_chat_template(messages, **options))
 
     def _tokens(self, text: str) -> Any:
         """Tokens of a text that begins as the prompt does, with the characters that each of them stands for."""

@@ -2,11 +2,11 @@
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from math import log
-from typing import Any, Self, cast
+from typing import Any, Self, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -18,6 +18,9 @@ from whymask.models.base import Bound, GridModel, Response, View
 from whymask.models.dialogue import Answer, Dialogue, TokenTexts, over_positions
 from whymask.models.differentiable import Evidence
 from whymask.models.torch_module import DTYPE_NAMES
+
+Choose: TypeAlias = Callable[[torch.Tensor, Sequence[int]], torch.Tensor]
+"""Takes logits (B, tokens) in fp32 and the numbers of their rows, and returns the next token of each, (B,)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +37,7 @@ class MllmBound(Bound):
 class Mllm(GridModel):
     """A model of transformers that answers a question about an image in words.
 
-    A family adds `pose` (image and question in its own layout), `logits` and `generate`.
+    A family adds `prompted` (image and prompt in its own layout), `length`, `logits` and `write`.
     """
 
     deterministic = True
@@ -55,8 +58,12 @@ class Mllm(GridModel):
         }
 
     @abstractmethod
-    def pose(self, view: View, question: str) -> MllmBound:
-        """The image and the question, of whose answer the first token is asked for (`dialogue.FIRST`)."""
+    def prompted(self, view: View, prompt: str) -> MllmBound:
+        """The image and a prompt as text, of whose continuation the first token is asked for (`dialogue.FIRST`)."""
+
+    @abstractmethod
+    def length(self, bound: MllmBound) -> int:
+        """How many tokens the prompt has, the image's own included."""
 
     @abstractmethod
     def logits(self, inputs: Any, bounds: Sequence[MllmBound]) -> Iterator[torch.Tensor]:
@@ -66,8 +73,26 @@ class Mllm(GridModel):
         """
 
     @abstractmethod
+    def write(
+        self, inputs: Any, bounds: Sequence[Bound], tokens: int, choose: Choose | None = None
+    ) -> list[tuple[int, ...]]:
+        """The tokens of answers to masked inputs (B, ...), at most so many and with the one that ends an answer.
+
+        `choose` picks each token; by default it is the likeliest.
+        """
+
     def generate(self, inputs: Any, bounds: Sequence[Bound], tokens: int = 8) -> list[str]:
         """What the model answers to masked inputs (B, ...), greedily and at most so many tokens long."""
+        return [self.said(ids) for ids in self.write(inputs, bounds, tokens)]
+
+    def said(self, ids: Sequence[int]) -> str:
+        """An answer as text, without the token that ends it."""
+        ends = self.ends()
+        return self.dialogue.read([token for token in ids if token not in ends])
+
+    def pose(self, view: View, question: str) -> MllmBound:
+        """The image and the question, of whose answer the first token is asked for."""
+        return self.prompted(view, self.dialogue.prompt(question, len(view.panels) or 1))
 
     def settle(self, view: View, target: int | str | None, question: str | None) -> MllmBound:
         """Put the question into the chat template and the answer into tokens.
