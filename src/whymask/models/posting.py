@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import re
 import ssl
 from base64 import b64encode
@@ -27,11 +29,20 @@ LARGEST_REPLY = 4 * 2**20  # bytes; a usual one has a few hundred, and parsed JS
 LARGEST_REASON = 2**16  # bytes of an error reply that is quoted
 
 
+class StatusError(WhymaskError):
+    """A server answered with a status that is no success."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
 class NoReplyError(Exception):
     """A request that may be sent again: to another endpoint, or to the same one later."""
 
-    def __init__(self, trouble: str, *, overloaded: bool, wait: float = 0.0) -> None:
+    def __init__(self, trouble: str, status: int = 0, *, overloaded: bool = False, wait: float = 0.0) -> None:
         super().__init__(trouble)
+        self.status = status  # 0 where there was none
         self.overloaded = overloaded
         self.wait = wait  # seconds, where the server asks for a pause
 
@@ -39,17 +50,27 @@ class NoReplyError(Exception):
 class Client:
     """Sends JSON by POST and reads JSON.
 
-    A reply must not be compressed, because a few bytes can decompress to gigabytes; at most LARGEST_REPLY bytes of it
-    are read. What servers say about errors is quoted without the secrets of any URL or header.
+    At most `largest` bytes of a reply are read, and one reply is parsed at a time. It must not be compressed, because a
+    few bytes can decompress to gigabytes. Certificates are checked against the usual authorities (or those of
+    SSL_CERT_FILE), and against those in the file `ca`. What servers say about errors is quoted without the secrets of
+    any URL or header.
     """
 
-    def __init__(self, urls: Iterable[httpx.URL], headers: Mapping[str, str], timeout: float) -> None:
-        self.timeout = timeout
+    def __init__(
+        self,
+        urls: Iterable[httpx.URL],
+        headers: Mapping[str, str],
+        *,
+        timeout: float,
+        ca: str | None = None,
+        largest: int = LARGEST_REPLY,
+    ) -> None:
+        self.timeout, self._largest = timeout, largest
         self._secrets = _secrets(urls, headers)
         self._http = httpx.AsyncClient(
             headers={"Content-Type": "application/json", "Accept-Encoding": "identity", **headers},
             timeout=timeout,
-            verify=_certificates(),
+            verify=_certificates(ca, *map(os.environ.get, ("SSL_CERT_FILE", "SSL_CERT_DIR"))),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),  # endpoints have limits
         )
 
@@ -57,26 +78,27 @@ class Client:
         """Close all connections."""
         await self._http.aclose()
 
-    async def post(self, url: httpx.URL, content: bytes) -> Any:
+    async def post(self, url: httpx.URL, content: bytes, name: str) -> Any:
         """The JSON of the reply; all its numbers are floats, so an integer of 400 digits is infinite.
 
-        Raises `NoReplyError` where the request may be sent again, and a `WhymaskError` where that would not help; both are
-        about what the server did, without its name.
+        Where the request may be sent again, this raises a `NoReplyError`, where that would not help, a `WhymaskError`.
+        Both call the server by its name.
         """
         try:
-            response, reply = await self._send(url, content)
-        except httpx.TimeoutException:
-            raise NoReplyError(f"gave no answer within {self.timeout:g} s", overloaded=True) from None
+            async with asyncio.timeout(self.timeout):
+                response, reply = await self._send(url, content)
+        except (TimeoutError, httpx.TimeoutException):
+            raise NoReplyError(f"{name} gave no answer within {self.timeout:g} s", overloaded=True) from None
         except httpx.RequestError as error:
-            trouble = f"could not be asked{self._quoted(str(error) or type(error).__name__)}"
-            raise NoReplyError(trouble, overloaded=False) from None
+            reason = self._quoted(str(error) or type(error).__name__)
+            raise NoReplyError(f"{name} could not be asked{reason}") from None
         if response.is_success:
-            return _json(response, reply)
-        trouble = f"answered {_status(response)}{self._reason(response, reply)}"
-        if response.status_code not in RETRIED:
-            raise WhymaskError(f"{trouble}; gave up after 1 try.")
-        overloaded = response.status_code in OVERLOADED
-        raise NoReplyError(trouble, overloaded=overloaded, wait=asked_to_wait(response.headers.get("Retry-After", "")))
+            return self._json(response, reply, name)
+        trouble, status = f"{name} answered {_status(response)}{self._reason(response, reply)}", response.status_code
+        if status not in RETRIED:
+            raise StatusError(f"{trouble}; gave up after 1 try.", status)
+        wait = asked_to_wait(response.headers.get("Retry-After", ""))
+        raise NoReplyError(trouble, status, overloaded=status in OVERLOADED, wait=wait)
 
     async def _send(self, url: httpx.URL, content: bytes) -> tuple[httpx.Response, bytes | None]:
         """The response, and its content unless that is too large."""
@@ -84,9 +106,21 @@ class Client:
         async with self._http.stream("POST", url, content=content) as response:
             async for chunk in response.aiter_raw():
                 reply += chunk
-                if len(reply) > LARGEST_REPLY:
+                if len(reply) > self._largest:
                     return response, None
         return response, bytes(reply)
+
+    def _json(self, response: httpx.Response, reply: bytes | None, name: str) -> Any:
+        if reply is None:
+            trouble = f"with more than {self._largest // 2**20} MiB"
+        elif _compressed(response):
+            trouble = "with compressed content, which was not asked for"
+        else:
+            try:
+                return json.loads(reply, parse_int=float)
+            except (ValueError, RecursionError):
+                trouble = "but not with JSON"
+        raise WhymaskError(f"{name} answered {_status(response)} {trouble}.")
 
     def _reason(self, response: httpx.Response, reply: bytes | None) -> str:
         """What the server says about an error."""
@@ -126,19 +160,6 @@ def asked_to_wait(wanted: str) -> float:
     return max(0.0, (date - datetime.now(UTC)).total_seconds())
 
 
-def _json(response: httpx.Response, reply: bytes | None) -> Any:
-    if reply is None:
-        trouble = f"with more than {LARGEST_REPLY // 2**20} MiB"
-    elif _compressed(response):
-        trouble = "with compressed content, which was not asked for"
-    else:
-        try:
-            return json.loads(reply, parse_int=float)
-        except (ValueError, RecursionError):
-            trouble = "but not with JSON"
-    raise WhymaskError(f"answered {_status(response)} {trouble}.")
-
-
 def _secrets(urls: Iterable[httpx.URL], headers: Mapping[str, str]) -> re.Pattern[str]:
     """Matches user, password, query values and words of headers, in every form in which a server may repeat them."""
     texts = {word for value in headers.values() for word in value.split()}
@@ -160,9 +181,16 @@ def _secrets(urls: Iterable[httpx.URL], headers: Mapping[str, str]) -> re.Patter
 
 
 @cache
-def _certificates() -> ssl.SSLContext:
-    """The usual ones, read once: that takes longer than a request."""
-    return httpx.create_ssl_context()
+def _certificates(ca: str | None, *_environment: str | None) -> ssl.SSLContext:
+    """The authorities that are trusted, read once: that takes longer than a request."""
+    try:
+        context = httpx.create_ssl_context()
+        if ca is not None:
+            context.load_verify_locations(ca)
+    except (OSError, TypeError) as error:  # ssl.SSLError is an OSError
+        what = "SSL_CERT_FILE" if ca is None else f"ca={ca!r}"
+        raise WhymaskError(f"{what} must name a file of certificates in PEM format: {error}.") from None
+    return context
 
 
 def _status(response: httpx.Response) -> str:

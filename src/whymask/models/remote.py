@@ -25,7 +25,7 @@ from whymask.models.concurrency import Concurrency
 from whymask.models.endpoints import Endpoint, Endpoints
 from whymask.models.packages import optional, required
 from whymask.models.pixels import PixelBound
-from whymask.models.posting import Client, NoReplyError, check_headers
+from whymask.models.posting import LARGEST_REPLY, Client, NoReplyError, StatusError, check_headers
 from whymask.models.spending import Spending
 from whymask.utils.redact import shown, urls_in
 
@@ -120,12 +120,13 @@ class Remote:
         retries: int,
         concurrency: int | None,
         headers: Mapping[str, str],
+        ca: str | None = None,
+        largest: int = LARGEST_REPLY,
         spending: Spending | None = None,
     ) -> None:
         required("httpx", "a model behind a URL needs httpx: pip install 'whymask[http]'.")
         if not 0 < timeout < inf:
             raise WhymaskError(f"timeout must be a positive number of seconds, not {timeout!r}.")
-        self.timeout = float(timeout)
         self.retries = whole("retries", retries, 0)
         most = MOST if concurrency is None else whole("concurrency", concurrency, 1)
         check_headers(headers)
@@ -140,7 +141,7 @@ class Remote:
         self.spending = spending or Spending()
         # Who asks does not move a score.
         self._headers = sorted((name.lower(), value) for name, value in headers.items() if name.lower() not in WHO)
-        self._client = Client([endpoint.url for endpoint in self.endpoints], headers, self.timeout)
+        self._client = Client(addresses, headers, timeout=float(timeout), ca=ca, largest=largest)
         self._free = Endpoints(self.endpoints)
         self._ahead = asyncio.Semaphore(AHEAD)
         self._peers: deque[float] = deque(maxlen=64)  # seconds that the last replies took
@@ -197,8 +198,8 @@ class Remote:
             except _TryFailedError as failed:
                 if request.tried[failed.endpoint] > self.retries:
                     tries = request.tried.total()
-                    many = "1 try" if tries == 1 else f"{tries} tries"
-                    raise WhymaskError(f"{failed.endpoint.shown} {failed}; gave up after {many}.") from None
+                    message = f"{failed}; gave up after {'1 try' if tries == 1 else f'{tries} tries'}."
+                    raise (StatusError(message, failed.status) if failed.status else WhymaskError(message)) from None
             endpoint, retry = await self._free.take(request.tried, urgent=True), True
 
     async def _hedged(self, request: _Request, endpoint: Endpoint, retry: bool) -> Any:
@@ -249,12 +250,12 @@ class Remote:
             request.tried[endpoint] += 1
             reply = None
             try:
-                reply = await self._post(endpoint, request.content)
+                reply = await self._client.post(endpoint.url, request.content, endpoint.shown)
             finally:
                 self.spending.ended(reply)
         except NoReplyError as error:
             endpoint.failed(before, self._loop.time(), overloaded=error.overloaded, wait=error.wait)
-            raise _TryFailedError(str(error), endpoint) from None
+            raise _TryFailedError(str(error), endpoint, error.status) from None
         finally:
             self._free.give_back(endpoint)
         seconds = self._loop.time() - sent
@@ -262,22 +263,14 @@ class Remote:
         endpoint.replied(under_way, seconds)
         return reply
 
-    async def _post(self, endpoint: Endpoint, content: bytes) -> Any:
-        try:
-            async with asyncio.timeout(self.timeout):
-                return await self._client.post(endpoint.url, content)
-        except TimeoutError:
-            raise NoReplyError(f"gave no answer within {self.timeout:g} s", overloaded=True) from None
-        except WhymaskError as error:
-            raise WhymaskError(f"{endpoint.shown} {error}") from None
-
 
 class _TryFailedError(Exception):
     """A try that ended without a reply."""
 
-    def __init__(self, trouble: str, endpoint: Endpoint) -> None:
+    def __init__(self, trouble: str, endpoint: Endpoint, status: int = 0) -> None:
         super().__init__(trouble)
         self.endpoint = endpoint
+        self.status = status
 
 
 async def _cancelled(tasks: Collection[asyncio.Task[Any]]) -> None:
