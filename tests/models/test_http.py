@@ -7,6 +7,8 @@ import socket
 import threading
 import time
 import tracemalloc
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ from whymask import WhymaskError
 from whymask.models.endpoints import Endpoint
 from whymask.models.function import FunctionModel
 from whymask.models.http import HttpModel
-from whymask.models.posting import LARGEST_REPLY
+from whymask.models.posting import LARGEST_REPLY, asked_to_wait
 
 from models.serving import DROP, ask_once, decode, fault_every, quadrant_probabilities, serving
 from models.tiny import QUADRANTS, lit
@@ -206,6 +208,14 @@ def test_waits_as_long_as_the_server_asks(waits):
     assert model.spending.spent.retries == 1
 
 
+def test_a_date_to_wait_for():
+    soon = datetime.now(UTC) + timedelta(seconds=100)
+    for text in (format_datetime(soon, usegmt=True), soon.strftime("%a, %d %b %Y %H:%M:%S -0000")):
+        assert 90 < asked_to_wait(text) <= 100
+    for text in ("Thu, 01 Jan 1970 00:00:00 GMT", "", "-5", "1e9", "²", "tomorrow", "Thu, 99 Jan 1970 00:00:00 GMT"):
+        assert asked_to_wait(text) == 0
+
+
 @pytest.mark.parametrize(
     ("reply", "words"),
     [
@@ -309,6 +319,8 @@ def test_fingerprints_tell_servers_and_preprocessing_apart():
     urls = ["http://a/score", "http://b/score", "http://a/score?model=x", "http://a/score?model=y"]
     prints = {HttpModel(url).fingerprint for url in urls} | {HttpModel(urls[0], max_side=99).fingerprint}
     assert len(prints) == 5
+    assert HttpModel(urls[:2]).fingerprint not in prints
+    assert HttpModel(urls[:2]).fingerprint == HttpModel("http://b/score, http://a/score,http://b/score").fingerprint
     assert HttpModel(urls[0]).fingerprint == HttpModel(urls[0]).fingerprint
 
 
@@ -317,6 +329,10 @@ def test_fingerprints_tell_servers_and_preprocessing_apart():
     [
         ({"url": "localhost:8000"}, "must look like http://"),
         ({"url": "http://[::1"}, "must look like http://"),
+        ({"url": ["http://a", "b"]}, "must look like http://"),
+        ({"url": []}, "must look like http://"),
+        ({"url": None}, "must look like http://"),
+        ({"url": ["http://ann:pw@a", "http://b"], "headers": {"Authorization": "x"}}, "only one of them"),
         ({"timeout": 0}, "timeout must be a positive"),
         ({"retries": -1}, "retries must be"),
         ({"concurrency": 0}, "concurrency must be"),
