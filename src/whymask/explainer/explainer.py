@@ -15,6 +15,7 @@ from whymask.errors import ImageError, WhymaskError
 from whymask.explainer.binding import bind_fills
 from whymask.explainer.case import Case, Listener, batching
 from whymask.explainer.chance import with_null
+from whymask.explainer.costs import costs
 from whymask.explainer.repairing import attempt
 from whymask.explainer.settings import Settings, SettingsDict, accepts_settings
 from whymask.explainer.several import check_several, explain_answers, explain_words, listed, recipe_for
@@ -28,6 +29,7 @@ from whymask.metrics.curves import Curves
 from whymask.models.base import Model, Wanted
 from whymask.models.memory import PeakMemory
 from whymask.models.registry import ModelSource, as_model
+from whymask.models.spending import account
 from whymask.results.mask import EvidenceMask
 from whymask.results.masks import EvidenceMasks
 from whymask.results.ordering import Ordering
@@ -104,7 +106,10 @@ class Explainer:
         settings = self.settings
         if not settings.null or not isinstance(found, EvidenceMask):
             return found
-        return with_null(case, found, self.recipe, seed, settings.null, budget=settings.budget)
+        before = account(case.model)
+        found = with_null(case, found, self.recipe, seed, settings.null, budget=settings.budget)
+        spent = case.spent + (account(case.model) - before)
+        return replace(found, provenance={**found.provenance, **costs(case.model, spent)})
 
     def explain(
         self,

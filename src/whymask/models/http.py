@@ -69,7 +69,7 @@ class HttpModel(Served):
             retries=retries,
             concurrency=concurrency,
             headers=headers or {},
-            spending=Spending(price, max_requests, max_cost),
+            spending=Spending(price, max_requests, max_cost, self.per_request),
         )
         self.name = name or self.remote.shown
         self.deterministic = deterministic
@@ -95,7 +95,8 @@ class HttpModel(Served):
         step = self.per_request
         parts = [(sent, some[i : i + step]) for sent, some in rows.items() for i in range(0, len(some), step)]
         answers = self.remote.ask(
-            [(partial(_body, inputs[part], sent), partial(self._scores, count=len(part))) for sent, part in parts]
+            [(partial(_body, inputs[part], sent), partial(self._scores, count=len(part))) for sent, part in parts],
+            [len(part) for _, part in parts],
         )
         scores = np.empty(len(bounds))
         for (_, part), some in zip(parts, answers, strict=True):

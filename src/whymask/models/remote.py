@@ -74,7 +74,6 @@ class Served(GridModel):
     """What models behind a URL share."""
 
     remote: Remote
-    per_request = 1  # images in one request
 
     @property
     def spending(self) -> Spending:
@@ -95,9 +94,10 @@ def png(canvas: Canvas) -> str:
 
 @dataclass(eq=False)
 class _Request:
-    """What is sent, and how often it was sent to each endpoint."""
+    """What is sent, how many images it holds, and how often it was sent to each endpoint."""
 
     content: bytes
+    images: int
     tried: Counter[Endpoint] = field(default_factory=Counter)
 
 
@@ -170,26 +170,30 @@ class Remote:
         """How many requests the first batches should have: several for each that is under way at first."""
         return 2 * sum(endpoint.concurrency.size for endpoint in self.endpoints)
 
-    def ask(self, requests: Sequence[tuple[Body, Reader[T]]]) -> list[T]:
-        """What was read from the reply to each request, in order; the first failure ends them all."""
+    def ask(self, requests: Sequence[tuple[Body, Reader[T]]], images: Sequence[int] | None = None) -> list[T]:
+        """What was read from the reply to each request, in order; the first failure ends them all.
+
+        `images` says how many each of them holds, by default one.
+        """
         if not self._thread.is_alive():  # threads do not survive a fork, and the wait below would never end
             raise WhymaskError(f"the model at {self.shown} was made before this process was forked: make it again.")
-        future = asyncio.run_coroutine_threadsafe(self._all(requests), self._loop)
+        future = asyncio.run_coroutine_threadsafe(self._all(requests, images or [1] * len(requests)), self._loop)
         try:
             return future.result()
         finally:
             future.cancel()  # when the wait was interrupted
 
-    async def _all(self, requests: Sequence[tuple[Body, Reader[T]]]) -> list[T]:
-        tasks = [asyncio.create_task(self._one(body, read)) for body, read in requests]
+    async def _all(self, requests: Sequence[tuple[Body, Reader[T]]], images: Sequence[int]) -> list[T]:
+        counted = zip(requests, images, strict=True)
+        tasks = [asyncio.create_task(self._one(body, read, count)) for (body, read), count in counted]
         try:
             return await asyncio.gather(*tasks)
         finally:
             await _cancelled(tasks)
 
-    async def _one(self, body: Body, read: Reader[T]) -> T:
+    async def _one(self, body: Body, read: Reader[T], images: int) -> T:
         async with self._ahead:
-            request = _Request(await asyncio.to_thread(lambda: json.dumps(body()).encode()))
+            request = _Request(await asyncio.to_thread(lambda: json.dumps(body()).encode()), images)
             endpoint = await self._free.take()
         retry = False
         while True:
@@ -246,13 +250,13 @@ class Remote:
         """The reply of an endpoint that was taken, and is given back however this ends."""
         sent, under_way, before = self._loop.time(), endpoint.under_way, endpoint.failure
         try:
-            self.spending.send(retry=retry, hedge=hedge)
+            self.spending.send(request.images, retry=retry, hedge=hedge)
             request.tried[endpoint] += 1
             reply = None
             try:
                 reply = await self._client.post(endpoint.url, request.content, endpoint.shown)
             finally:
-                self.spending.ended(reply)
+                self.spending.ended(request.images, reply)
         except NoReplyError as error:
             endpoint.failed(before, self._loop.time(), overloaded=error.overloaded, wait=error.wait)
             raise _TryFailedError(str(error), endpoint, error.status) from None

@@ -48,6 +48,7 @@ class Spent:
     retries: float = 0  # sent again after a failure
     hedges: float = 0  # second copies of late requests
     replies: float = 0
+    images: float = 0  # in the requests that were answered
     silent: float = 0  # replies that do not say how many tokens they are
     tokens_in: float = 0
     tokens_out: float = 0
@@ -70,22 +71,47 @@ class Spent:
         return found | {"price": price and str(price), "cost": cost}
 
 
+@dataclass
+class Purse:
+    """How many requests searches may still send, and how many images each of them holds."""
+
+    requests: int
+    per_request: int = 1
+
+    @property
+    def images(self) -> int:
+        """How many that are sent together can be paid for."""
+        return max(0, self.requests) * self.per_request
+
+    def pay(self, images: int) -> None:
+        """Take out what these images cost when they are sent together."""
+        self.requests -= -(-images // self.per_request)
+
+
 @runtime_checkable
 class Spends(Protocol):
     """A model whose forwards are requests."""
 
     spending: Spending
-    per_request: int  # images in one request
 
     def tokens_expected(self, height: int, width: int, question: str | None) -> tuple[int, int] | None:
         """About how many tokens the request for an image of this size has, and its reply, where that can be known."""
+
+
+def account(model: object) -> Spent:
+    """What a model has spent so far; nothing where it runs here."""
+    return model.spending.spent if isinstance(model, Spends) else Spent()
 
 
 class Spending:
     """The account of a model: what it has spent, and what it may spend as long as it lives."""
 
     def __init__(
-        self, price: str | None = None, max_requests: int | None = None, max_cost: float | None = None
+        self,
+        price: str | None = None,
+        max_requests: int | None = None,
+        max_cost: float | None = None,
+        per_request: int = 1,
     ) -> None:
         self.price = None if price is None else Price.of(price)
         self.max_requests = None if max_requests is None else whole("max_requests", max_requests, 1)
@@ -95,40 +121,50 @@ class Spending:
             if self.price is None:
                 raise WhymaskError("max_cost needs the price of a million tokens: pass price='IN/OUT', too.")
         self.max_cost = max_cost
+        self.per_request = per_request  # the most images in one
         self.spent = Spent()
-        self._waiting = 0  # requests without a reply so far
-
-    @property
-    def cost_of_reply(self) -> float | None:
-        """The mean so far."""
-        spent = self.spent
-        if self.price is None or not spent.replies:
-            return None
-        return self.price.cost(spent.tokens_in, spent.tokens_out) / spent.replies
+        self._waiting = 0  # images in requests without a reply so far
 
     @property
     def left(self) -> int | None:
-        """How many more requests may be sent, as far as one can know; None for any number."""
-        left = inf if self.max_requests is None else self.max_requests - self.spent.requests
-        each = self.cost_of_reply
-        if self.max_cost is not None and self.price and each:
-            known = self.price.cost(self.spent.tokens_in, self.spent.tokens_out)
-            left = min(left, (self.max_cost - known) / each - self._waiting)
+        """How many more full requests may be sent, as far as one can know; None for any number."""
+        left = min(self._requests_left, self._images_left // self.per_request)
         return None if left == inf else max(0, int(left))
 
-    def send(self, *, retry: bool = False, hedge: bool = False) -> None:
-        """Count a request that is about to be sent, or raise an error where a limit does not allow it."""
-        if self.left == 0:
-            limit = f"max_requests={self.max_requests}"
-            if self.max_requests is None or self.spent.requests < self.max_requests:
-                limit = f"max_cost={self.max_cost:g}"
-            raise ExhaustedError(f"the limit {limit} is reached: pass a larger one.")
-        self.spent += Spent(requests=1, retries=int(retry), hedges=int(hedge))
-        self._waiting += 1
+    @property
+    def priced(self) -> bool:
+        """Whether the cost of an image is known, where it is limited."""
+        return self.max_cost is None or self.spent.images > 0
 
-    def ended(self, reply: Any = None) -> None:
+    @property
+    def _requests_left(self) -> float:
+        return inf if self.max_requests is None else self.max_requests - self.spent.requests
+
+    @property
+    def _images_left(self) -> float:
+        """How many more images the limit of the cost allows, by their mean cost so far."""
+        cost = self.price.cost(self.spent.tokens_in, self.spent.tokens_out) if self.price else 0.0
+        if self.max_cost is None or not cost:
+            return inf
+        slack = 1 + 1e-9  # of sums of floats
+        return (self.max_cost - cost) / (cost / self.spent.images) * slack - self._waiting
+
+    def exhausted(self) -> ExhaustedError:
+        """The error that says which limit allows no more."""
+        limits = {"max_requests": self.max_requests, "max_cost": self.max_cost}
+        given = " and ".join(f"{name}={value:g}" for name, value in limits.items() if value is not None)
+        return ExhaustedError(f"no more may be sent to the model with {given}: pass a larger limit.")
+
+    def send(self, images: int = 1, *, retry: bool = False, hedge: bool = False) -> None:
+        """Count a request that is about to be sent, or raise an error where a limit does not allow it."""
+        if self._requests_left < 1 or self._images_left < images:
+            raise self.exhausted()
+        self.spent += Spent(requests=1, retries=int(retry), hedges=int(hedge))
+        self._waiting += images
+
+    def ended(self, images: int = 1, reply: Any = None) -> None:
         """A request has ended, with the JSON of a reply or without one."""
-        self._waiting -= 1
+        self._waiting -= images
         if reply is None:
             return
         tokens = usage(reply)
@@ -137,7 +173,7 @@ class Spending:
                 "the server does not report the tokens of its replies (usage), which max_cost needs: pass max_requests."
             )
         known = Spent(silent=1) if tokens is None else Spent(tokens_in=tokens[0], tokens_out=tokens[1])
-        self.spent += replace(known, replies=1)
+        self.spent += replace(known, replies=1, images=images)
 
 
 def usage(reply: Any) -> tuple[float, float] | None:
