@@ -17,14 +17,13 @@ import numpy as np
 from whymask.arrays import Bools, Floats, Rows
 from whymask.errors import WhymaskError, whole
 from whymask.explainer.answers import first_choices
-from whymask.explainer.binding import answering, bind, bind_fills
+from whymask.explainer.binding import answering, bind, bind_fills, divided
 from whymask.explainer.costs import affordable, costs, needs_price
 from whymask.explainer.responder import Filled, Responder
 from whymask.images.controls import control_pictures
 from whymask.images.imaging import ImageSource, Resize, viewable
 from whymask.images.masking import Fills, fills_name, fills_of
-from whymask.images.panels import partition_panels
-from whymask.images.partition import Partition, Regions, partition
+from whymask.images.partition import Partition, Regions
 from whymask.methods import Recipe
 from whymask.metrics.curves import Curves
 from whymask.models.base import Bound, Model, Wanted, meaning, named
@@ -89,11 +88,7 @@ class Case:
         """Bind an image to a model and divide what the model sees into regions."""
         fills, before = fills_of(fill), account(model)
         bound, *further = bind_fills(model, image, fills, target=target, question=question, resize=resize)
-        width, height = bound.image.size
-        if bound.panels:
-            parts = partition_panels(bound.canvas, regions, bound.panels)
-        else:
-            parts = partition(bound.canvas, regions, image_shape=(height, width), box=bound.box)
+        parts = divided(bound, regions)
         settings: dict[str, Any] = {"question": question, "resize": resize, "fill": fills_name(fills)}
         if further:
             settings["over_fills"] = over_fills

@@ -21,13 +21,20 @@ def needs_price(model: Model) -> bool:
 
 
 def affordable(searches: Sequence[Search]) -> Purse | None:
-    """What searches of one model may still spend: what is left without the requests that their results need."""
+    """What searches of one model may still spend: what is left without the requests that their results need.
+
+    Those that have begun come first; others for whose results nothing is left are stopped.
+    """
     model = searches[0].about.model
     if not isinstance(model, Spends) or model.spending.left is None:
         return None
     purse = Purse(model.spending.left, model.spending.per_request)
-    for search in searches:
-        purse.pay(result_images(len(search.fills), search.recipe.parameters.get("alternatives", 0)))
+    for search in sorted(searches, key=lambda search: not search.oracle.ledger.mec):
+        needed = result_images(len(search.fills), search.recipe.parameters.get("alternatives", 0))
+        if search.oracle.ledger.mec or purse.images > needed:
+            purse.pay(needed)
+        elif not search.result:
+            search.stop()
     return purse
 
 

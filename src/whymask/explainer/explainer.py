@@ -16,6 +16,7 @@ from whymask.explainer.binding import bind_fills
 from whymask.explainer.case import Case, Listener, batching
 from whymask.explainer.chance import with_null
 from whymask.explainer.costs import costs
+from whymask.explainer.forecast import Forecast, forecast
 from whymask.explainer.repairing import attempt
 from whymask.explainer.settings import Settings, SettingsDict, accepts_settings
 from whymask.explainer.several import check_several, explain_answers, explain_words, listed, recipe_for
@@ -91,6 +92,13 @@ class Explainer:
         options = {name: getattr(settings, name) for name in CASE}
         options |= {"fill": settings.shown, "keep_answer": settings.keep == "answer"}
         return Case.of(image, self.model, target=target, question=question, against=against, **options)
+
+    def forecast(
+        self, image: ImageSource, *, question: str | None = None, searches: int = 1, targets: int | None = None
+    ) -> Forecast:
+        """About what so many searches take, each for one answer or for several `targets`; no forward is made."""
+        recipe = self.recipe if targets is None else recipe_for(self.settings, targets)
+        return forecast(self.model, recipe, self.settings, image, question, searches)
 
     def search(
         self, case: Case, seeds: Sequence[int] | None = None, *, progress: Report = None

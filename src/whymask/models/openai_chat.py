@@ -91,7 +91,7 @@ class OpenAIChatModel(Served):
             floor=floor,
         )
 
-    def tokens_expected(self, height: int, width: int, question: str | None) -> tuple[int, int]:
+    def tokens_expected(self, height: int, width: int, question: str | None) -> tuple[float, float]:
         """About how many: a token for 750 pixels, as Claude has them; patches of 28 x 28 pixels come close."""
         return height * width // 750 + len(question or "") // 4 + 20, 1
 

@@ -80,7 +80,7 @@ class Served(GridModel):
         """What was sent and received so far, and the limits."""
         return self.remote.spending
 
-    def tokens_expected(self, height: int, width: int, question: str | None) -> tuple[int, int] | None:
+    def tokens_expected(self, height: int, width: int, question: str | None) -> tuple[float, float] | None:
         """About how many tokens the request for an image of this size has, and its reply, where that can be known."""
         return None
 
