@@ -8,7 +8,7 @@ import os
 import re
 import ssl
 from base64 import b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cache
@@ -58,7 +58,7 @@ class Client:
 
     def __init__(
         self,
-        urls: Iterable[httpx.URL],
+        urls: Collection[httpx.URL],
         headers: Mapping[str, str],
         *,
         timeout: float,
@@ -67,16 +67,19 @@ class Client:
     ) -> None:
         self.timeout, self._largest = timeout, largest
         self._secrets = _secrets(urls, headers)
-        self._http = httpx.AsyncClient(
-            headers={"Content-Type": "application/json", "Accept-Encoding": "identity", **headers},
-            timeout=timeout,
-            verify=_certificates(ca, *map(os.environ.get, ("SSL_CERT_FILE", "SSL_CERT_DIR"))),
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),  # endpoints have limits
-        )
+        options: dict[str, Any] = {
+            "headers": {"Content-Type": "application/json", "Accept-Encoding": "identity", **headers},
+            "timeout": timeout,
+            "verify": _certificates(ca, *map(os.environ.get, ("SSL_CERT_FILE", "SSL_CERT_DIR"))),
+            "limits": httpx.Limits(max_connections=None, max_keepalive_connections=None),  # endpoints have limits
+        }
+        # A pool for each: every request looks at all connections of its pool.
+        self._http = {url: httpx.AsyncClient(**options) for url in urls}
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._http.aclose()
+        for client in self._http.values():
+            await client.aclose()
 
     async def post(self, url: httpx.URL, content: bytes, name: str) -> Any:
         """The JSON of the reply; all its numbers are floats, so an integer of 400 digits is infinite.
@@ -103,7 +106,7 @@ class Client:
     async def _send(self, url: httpx.URL, content: bytes) -> tuple[httpx.Response, bytes | None]:
         """The response, and its content unless that is too large."""
         reply = bytearray()
-        async with self._http.stream("POST", url, content=content) as response:
+        async with self._http[url].stream("POST", url, content=content) as response:
             async for chunk in response.aiter_raw():
                 reply += chunk
                 if len(reply) > self._largest:
