@@ -117,8 +117,10 @@ def test_a_single_endpoint_is_sent_the_second_copy_too(replicas, released):
     assert len(set(answered(servers))) == spent.replies == spent.requests - spent.hedges
 
 
-def test_chat_servers_too(replicas, released):
-    servers = replicas(None, lambda number: released.wait(), answer=chat_answer)
+def test_chat_servers_too(replicas, released, monkeypatch):
+    """Also where the very first requests, by which the model learns what the server can do, go to the stuck one."""
+    monkeypatch.setattr("whymask.models.remote.UNKNOWN", 0.1)
+    servers = replicas(lambda number: released.wait(), None, answer=chat_answer)
     one = replicas(None, answer=chat_answer)
     found = [
         whymask.explain(

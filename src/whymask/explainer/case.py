@@ -23,6 +23,7 @@ from whymask.explainer.responder import Filled, Responder
 from whymask.images.controls import control_pictures
 from whymask.images.imaging import ImageSource, Resize, viewable
 from whymask.images.masking import Fills, fills_name, fills_of
+from whymask.images.panels import cut
 from whymask.images.partition import Partition, Regions
 from whymask.methods import Recipe
 from whymask.metrics.curves import Curves
@@ -209,8 +210,12 @@ class Case:
         fills = [filled.bound.fill for filled in self.fills]
         pictures = control_pictures(self.bound.canvas, fills, self.partition.pixels(mask))
         options: dict[str, Any] = {"target": self.bound.aim, "question": self.settings.get("question")}
+        panels = self.bound.panels
         shown = {
-            name: [self.filled(bind(self.model, picture, resize="none", **options)) for picture in some]
+            name: [
+                self.filled(bind(self.model, cut(one, panels) if panels else one, resize="none", **options))
+                for one in some
+            ]
             for name, some in pictures.items()
         }
         whole_image = np.ones((1, self.partition.n), dtype=bool)

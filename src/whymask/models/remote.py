@@ -46,6 +46,7 @@ AHEAD = 8  # requests that are encoded before an endpoint has room for them
 PEERS = 8  # replies after which it is known how long one takes
 LATE = 4.0  # times the median of its peers: then a request is sent a second time
 SHORTEST = 0.1  # seconds before which that is not done
+UNKNOWN = 5.0  # seconds after which it is done while nothing is known, if there is another endpoint
 HEDGED = 0.1  # the share of all requests that may be sent a second time, beside PEERS
 
 
@@ -230,8 +231,10 @@ class Remote:
 
     @property
     def _late(self) -> float:
-        """Seconds after which a request takes far longer than its peers; infinite while that is not known."""
-        return max(SHORTEST, LATE * median(self._peers)) if len(self._peers) >= PEERS else inf
+        """Seconds after which a request takes far longer than its peers."""
+        if len(self._peers) < PEERS:
+            return UNKNOWN if len(self.endpoints) > 1 else inf
+        return max(SHORTEST, LATE * median(self._peers))
 
     @property
     def _may_hedge(self) -> bool:
