@@ -43,7 +43,7 @@ def released():
 @pytest.fixture
 def _no_second_copies(monkeypatch):
     """However slow the machine is."""
-    monkeypatch.setattr("whymask.models.remote.SHORTEST", 3600.0)
+    monkeypatch.setattr("whymask.models.remote.Remote._may_hedge", False)
 
 
 def urls(servers):
