@@ -1,5 +1,6 @@
 """Several endpoints as one model: nothing is lost and nothing counted twice, whatever one of them does."""
 
+import asyncio
 import json
 import os
 import signal
@@ -167,6 +168,29 @@ def test_a_misconfigured_endpoint_is_an_error_that_names_it(replicas):
     servers = replicas(None, lambda number: (404, {}, {}))
     with pytest.raises(WhymaskError, match=rf"^{servers[1].url}/score answered 404 Not Found"):
         explained(servers)
+
+
+@pytest.mark.parametrize("later", range(8))
+def test_what_is_cancelled_leaves_its_place(replicas, later):
+    """However far it has come: before it is sent, too."""
+    servers = replicas(None)
+    remote = HttpModel(urls(servers), batch_size=1).remote
+    endpoint = remote.endpoints[0]
+
+    async def cancel():
+        task = asyncio.create_task(remote._one(lambda: {"images": []}, lambda reply: reply, 1))
+        while not endpoint.under_way:
+            await asyncio.sleep(0)
+        for _ in range(later):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await asyncio.sleep(0)
+        assert task.cancelled()
+        assert endpoint.under_way == 0
+        assert remote.spending._waiting == 0
+
+    asyncio.run_coroutine_threadsafe(cancel(), remote._loop).result()
 
 
 def test_ctrl_c_cancels_what_is_under_way(released):

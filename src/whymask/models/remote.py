@@ -211,6 +211,7 @@ class Remote:
         """The reply to a request, or to a second copy of it where the first takes far longer than its peers."""
         sent, before = self._loop.time(), endpoint.failure
         first = asyncio.create_task(self._try(request, endpoint, retry=retry))
+        first.add_done_callback(lambda _: self._free.give_back(endpoint))  # also where it is cancelled before it begins
         copies = {first}
         try:
             while not first.done():
@@ -248,9 +249,11 @@ class Remote:
             return await self._try(request, other, hedge=True)
         except ExhaustedError as error:  # the first copy is on its way
             raise _TryFailedError(str(error), other) from None
+        finally:
+            self._free.give_back(other)
 
     async def _try(self, request: _Request, endpoint: Endpoint, *, retry: bool = False, hedge: bool = False) -> Any:
-        """The reply of an endpoint that was taken, and is given back however this ends."""
+        """The reply of an endpoint that was taken."""
         sent, under_way, before = self._loop.time(), endpoint.under_way, endpoint.failure
         try:
             self.spending.send(request.images, retry=retry, hedge=hedge)
@@ -263,8 +266,6 @@ class Remote:
         except NoReplyError as error:
             endpoint.failed(before, self._loop.time(), overloaded=error.overloaded, wait=error.wait)
             raise _TryFailedError(str(error), endpoint, error.status) from None
-        finally:
-            self._free.give_back(endpoint)
         seconds = self._loop.time() - sent
         self._peers.append(seconds)
         endpoint.replied(under_way, seconds)
