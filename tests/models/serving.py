@@ -41,10 +41,10 @@ class Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def serving(answer, fault=None):
+def serving(answer, fault=None, tls=None):
     """Serve `answer(body) -> JSON value, bytes, or (status, headers, value)` on a free port.
 
-    `fault(number of the request)` may sleep, return DROP, or return an answer to give instead.
+    With an `ssl.SSLContext` as `tls`, by HTTPS. `fault(number of the request)` may sleep, return DROP, or return an answer to give instead.
     """
     lock = threading.Lock()
 
@@ -82,7 +82,9 @@ def serving(answer, fault=None):
             pass
 
     server = Server(("127.0.0.1", 0), Handler)
-    log = Log(f"http://127.0.0.1:{server.server_port}")
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+    log = Log(f"{'http' if tls is None else 'https'}://127.0.0.1:{server.server_port}")
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     try:

@@ -39,6 +39,7 @@ class HttpModel(Served):
         headers: Mapping[str, str] | None = None,
         deterministic: bool = True,
         name: str | None = None,
+        ca: str | None = None,
     ) -> None:
         """A model behind a URL.
 
@@ -52,10 +53,11 @@ class HttpModel(Served):
             headers: sent with every request.
             deterministic: whether the server gives equal scores for equal images.
             name: how results call the model; by default by its URL.
+            ca: a file of certificates (PEM) of a private authority, besides the usual ones.
         """
         self.per_request = whole("batch_size", batch_size, 1)
         self.geometry = WholeImage(whole("max_side", max_side, 1))
-        self.remote = Remote(url, timeout=timeout, retries=retries, concurrency=concurrency, headers=headers or {})
+        self.remote = Remote(url, timeout=timeout, retries=retries, concurrency=concurrency, headers=headers or {}, ca=ca)
         self.name = name or self.remote.shown
         self.deterministic = deterministic
         self.batch_size = batch_size * concurrency
