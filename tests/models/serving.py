@@ -44,7 +44,8 @@ class Server(ThreadingHTTPServer):
 def serving(answer, fault=None, tls=None):
     """Serve `answer(body) -> JSON value, bytes, or (status, headers, value)` on a free port.
 
-    With an `ssl.SSLContext` as `tls`, by HTTPS. `fault(number of the request)` may sleep, return DROP, or return an answer to give instead.
+    `fault(number of the request)` may sleep, return DROP, or return an answer to give instead. With an `ssl.SSLContext`
+    as `tls`, by HTTPS.
     """
     lock = threading.Lock()
 

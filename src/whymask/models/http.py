@@ -57,7 +57,9 @@ class HttpModel(Served):
         """
         self.per_request = whole("batch_size", batch_size, 1)
         self.geometry = WholeImage(whole("max_side", max_side, 1))
-        self.remote = Remote(url, timeout=timeout, retries=retries, concurrency=concurrency, headers=headers or {}, ca=ca)
+        self.remote = Remote(
+            url, timeout=timeout, retries=retries, concurrency=concurrency, headers=headers or {}, ca=ca
+        )
         self.name = name or self.remote.shown
         self.deterministic = deterministic
         self.batch_size = batch_size * concurrency
