@@ -58,10 +58,11 @@ class Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def serving(answer, fault=None):
+def serving(answer, fault=None, tls=None):
     """Serve `answer(body) -> JSON value, bytes, or (status, headers, value)` on a free port.
 
-    `fault(number of the request)` may sleep, return DROP, or return an answer to give instead.
+    `fault(number of the request)` may sleep, return DROP, or return an answer to give instead. With an `ssl.SSLContext`
+    as `tls`, by HTTPS.
     """
     lock = threading.Lock()
 
@@ -99,7 +100,10 @@ def serving(answer, fault=None):
             pass
 
     server = Server(("127.0.0.1", 0), Handler)
-    log = Log(f"http://127.0.0.1:{server.server_port}", kill=server.kill)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+    scheme = "http" if tls is None else "https"
+    log = Log(f"{scheme}://127.0.0.1:{server.server_port}", kill=server.kill)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     try:

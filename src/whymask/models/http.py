@@ -40,6 +40,7 @@ class HttpModel(Served):
         headers: Mapping[str, str] | None = None,
         deterministic: bool = True,
         name: str | None = None,
+        ca: str | None = None,
         price: str | None = None,
         max_requests: int | None = None,
         max_cost: float | None = None,
@@ -58,6 +59,7 @@ class HttpModel(Served):
             headers: sent with every request.
             deterministic: whether the server gives equal scores for equal images.
             name: how results call the model; by default by its URL.
+            ca: a file of certificates (PEM) of a private authority, besides the usual ones.
             price: what a million tokens cost, "IN/OUT", where replies report their `usage`.
             max_requests, max_cost: the most that may be sent, and spent, as long as this model lives.
         """
@@ -69,6 +71,7 @@ class HttpModel(Served):
             retries=retries,
             concurrency=concurrency,
             headers=headers or {},
+            ca=ca,
             spending=Spending(price, max_requests, max_cost, self.per_request),
         )
         self.name = name or self.remote.shown

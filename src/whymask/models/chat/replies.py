@@ -9,7 +9,7 @@ from whymask.errors import WhymaskError
 
 ROUNDING = 0.01  # log-probabilities may exceed 0 by this much: some are computed in half precision or cut to two digits
 MOST_TOKENS = 10**9
-NUMBER = re.compile(r"(?:token_id:)?([0-9]{1,9})")
+NUMBER = re.compile("[0-9]{1,9}")
 
 
 class LackingError(WhymaskError):
@@ -36,9 +36,9 @@ class Replies:
         return LackingError(f"{self.shown} returned no {what} of {self.model}, which scores are made of.")
 
     def number(self, token: Any, what: str) -> int:
-        """The number of a token, given as a number, as digits, or as "token_id:7"."""
-        if isinstance(token, str) and (found := NUMBER.fullmatch(token)):
-            return int(found[1])
+        """The number of a token, given as a number or as digits."""
+        if isinstance(token, str) and NUMBER.fullmatch(token):
+            return int(token)
         if type(token) is float and 0 <= token < MOST_TOKENS and token.is_integer():
             return int(token)
         raise self.lacking(what)

@@ -42,29 +42,41 @@ def spans(text: str, pieces: Sequence[str]) -> list[tuple[int, int]] | None:
     """The characters (first, last + 1) of a text that each token stands for; None where they do not spell it.
 
     Spaces are left out of account, since some tokenizers drop them from single tokens. Tokens that hold parts of a
-    character all stand for what lies between their readable neighbours.
+    character are unreadable, and stand for all that lies between their neighbours; or they are empty but for the last
+    one, and stand for the character that it shows.
 
     >>> spans("a red cup", ["a", " red", "cup"])
     [(0, 1), (2, 5), (6, 9)]
     """
     found: list[tuple[int, int]] = []
-    parts = 0  # tokens before this one that are not readable
+    waiting: list[str] = []  # tokens before this one that show no text
     place = 0
     for piece in pieces:
         word = piece.strip()
         beyond = _skipped(text, place)
-        if UNREADABLE in word or (not word and parts) or (not piece and text[beyond : beyond + 1] > "\x7f"):
-            parts += 1
+        unreadable = UNREADABLE in waiting
+        if UNREADABLE in word:
+            waiting.append(UNREADABLE)
             continue
-        start = text.find(word, beyond + 1) if parts else beyond
+        if not word and (waiting or (not piece and text[beyond : beyond + 1] > "\x7f")):
+            waiting.append(piece)
+            continue
+        start = text.find(word, beyond + 1) if unreadable else beyond
         if start < 0 or not text.startswith(word, start):
             return None
-        found += [(beyond, start)] * parts + [(start, start + len(word))]
-        parts, place = 0, start + len(word)
-    if parts:
-        found += [(_skipped(text, place), len(text))] * parts
-        place = len(text)
-    return found if place and not text[place:].strip() else None
+        found += [_stands_for(one, beyond, start, start + 1) for one in waiting] + [(start, start + len(word))]
+        waiting, place = [], start + len(word)
+    if UNREADABLE in waiting:
+        found += [_stands_for(one, _skipped(text, place), len(text), len(text)) for one in waiting]
+        waiting, place = [], len(text)
+    return found if place and not waiting and not text[place:].strip() else None
+
+
+def _stands_for(piece: str, first: int, shown: int, after: int) -> tuple[int, int]:
+    """The characters of a token without text: those that are shown by none, a part of what is shown next, or spaces."""
+    if piece == UNREADABLE:
+        return first, shown
+    return (shown, shown) if piece else (shown, after)
 
 
 def _skipped(text: str, place: int) -> int:

@@ -40,7 +40,7 @@ class PromptTokens(Chat):
     def _numbered(self, reply: Any) -> Next:
         entry = self.replies.at(reply, "choices", 0, "logprobs", "content", 0)
         chances = self._by_number(entry)
-        top = self.replies.number(self.replies.at(entry, "token"), BY_NUMBER)
+        top = self._number(entry)
         self.learn(top, self.replies.at(reply, "choices", 0, "message", "content"))
         rest = min(min(chances.values()), max(0.0, 1 - sum(chances.values())))
         return Next(chances, top, rest)
@@ -50,8 +50,12 @@ class PromptTokens(Chat):
         listed, at = self.replies.at(entry, "top_logprobs"), self.replies.at
         if not isinstance(listed, list) or not listed:
             raise self.replies.lacking(BY_NUMBER)
-        named = {self.replies.number(at(one, "token"), BY_NUMBER): at(one, "logprob") for one in listed}
-        return self.replies.chances(named, BY_NUMBER)
+        return self.replies.chances({self._number(one): at(one, "logprob") for one in listed}, BY_NUMBER)
+
+    def _number(self, entry: Any) -> int:
+        token = self.replies.at(entry, "token")
+        named = isinstance(token, str) and token.startswith("token_id:")  # else a text, which may be of digits
+        return self.replies.number(token.removeprefix("token_id:") if named else None, BY_NUMBER)
 
     def _entries(self, reply: Any, most: int | None = None) -> list[dict[int, Any]]:
         """What is said of the last tokens of a prompt, by token, up to one of which nothing is."""
