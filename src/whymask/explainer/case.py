@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
+from math import ceil
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -35,7 +36,7 @@ from whymask.results.ordering import Ordering
 from whymask.results.verdict import Controls, Kept
 from whymask.search.answer import AnswerOracle, score
 from whymask.search.driver import Piece, Progress, Search, SearchResult, drive, in_batches
-from whymask.search.measured import Measured, MeasuredOracle, repeats
+from whymask.search.measured import Measured, MeasuredOracle
 from whymask.search.objective import SUFF_NECC, SUFFICIENCY, Ledger, Objective, OverFills, over_fills
 from whymask.search.oracle import Oracle, Responses
 from whymask.search.protocol import Algorithm, Problem
@@ -242,9 +243,8 @@ class Case:
 
     def _afresh(self, rows: Bools, more: Sequence[Piece]) -> tuple[Floats, Iterator[Floats], int, int]:
         """The same from answers that no search has seen: those it chose a mask by favour that mask."""
-        assert isinstance(self.model, Measures)
         pieces = [*((filled, rows) for filled in self.fills), *more]
-        times = repeats(self.model.samples, len(self.fills))
+        times = self._times
         responses = self._send([piece for _ in range(times) for piece in pieces])
         means = [np.mean(responses[i :: len(pieces)], axis=0) for i in range(len(pieces))]
         scores = over_fills(np.stack(means[: len(self.fills)]), self.over_fills)
@@ -262,7 +262,13 @@ class Case:
         if not isinstance(self.model, Measures):
             return {}
         alike = len(self.fills) if self.over_fills == "mean" else 1
-        return {"answers": repeats(self.model.samples, len(self.fills)) * self.model.samples * alike}
+        return {"answers": self._times * self.model.samples * alike}
+
+    @property
+    def _times(self) -> int:
+        """How often each masked image of a result is asked about."""
+        assert isinstance(self.model, Measures)
+        return ceil(self.model.reported / (self.model.samples * len(self.fills)))
 
     def _kept(self, mask: Bools, shown: Mapping[str, Sequence[Filled]]) -> Kept:
         """Whether the model gives the answer to a mask (n,), the rest, the blank image and the controls."""

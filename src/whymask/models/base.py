@@ -151,6 +151,7 @@ class Measures(Protocol):
     """A model whose scores are measured: each is the mean over some answers to one masked image."""
 
     samples: int  # answers each time
+    reported: int  # answers, at least, behind each score of a result
 
 
 @runtime_checkable

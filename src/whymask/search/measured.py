@@ -6,7 +6,7 @@ something are asked again, and their answers add up.
 """
 
 from dataclasses import dataclass, field, replace
-from math import ceil, sqrt
+from math import sqrt
 
 from scipy.special import digamma, polygamma
 
@@ -18,13 +18,6 @@ from whymask.search.protocol import Found, Selection
 NORMAL = 1.959964  # of 95 %
 SETTLED = 1.2816  # standard deviations, a tenth on each side, after which a set is asked about no more
 ASKED = 4  # times, at most, that a search asks about one masked image
-
-REPORTED = 64  # answers, at least, behind each score of a result
-
-
-def repeats(samples: int, fills: int) -> int:
-    """How often each masked image of a result is asked about, where the score is over several fills."""
-    return ceil(REPORTED / (samples * fills))
 
 
 def interval(score: float, answers: int, deviations: float = NORMAL) -> tuple[float, float]:
