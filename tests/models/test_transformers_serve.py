@@ -53,10 +53,10 @@ def answers(url):
 
 
 def test_an_explanation_end_to_end(url):
-    model = whymask.load(f"answers:{MODEL}", base_url=url, samples=2, reported=8, concurrency=2)
+    model = whymask.load(f"answers:{MODEL}", base_url=url, samples=2, reported=4, concurrency=2)
     assert model.at_once == 1  # it takes `n` and ignores it
     options = {"question": QUESTION, "target": "Yes", "k": 2, "regions": "grid:3x3", "fill": "black"}
-    found = whymask.explain("scene:12", model, method="discs+swap", budget=12, params={"centres": 6}, **options)
+    found = whymask.explain("scene:12", model, method="discs+swap", budget=8, params={"centres": 5}, **options)
     local = whymask.load("tiny-llava")
     bound = local.bind(found.image.only(found.regions), target="Yes", question=QUESTION)
     probability = float(local.respond(bound.inputs[None], [bound]).score[0])

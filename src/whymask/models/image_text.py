@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from copy import copy
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from math import inf
@@ -146,6 +147,17 @@ class ImageText(Mllm):
         else:
             hidden, _ = side_by_side([fill_canvas(fill, one) for one in placed])
         return View(Image.fromarray(canvas), canvas, hidden, WHOLE, panels=panels)
+
+    def within(self, **pixels: int) -> Self:
+        """The same model with other limits of its processor, where it has them."""
+        own = self.processing
+        if "longest_edge" not in (getattr(own.images, "size", None) or {}):
+            return super().within(**pixels)
+        made = copy(self)
+        made.processing = Processing(own.processor, self.dialogue, self.device, {**own.options, **pixels})
+        made.geometry = replace(cast(OwnPreprocessing, self.geometry), processing=made.processing, layout=made.layout)
+        made._layouts = {}
+        return made
 
     def layout(self, shape: tuple[int, int], panels: tuple[Panel, ...] = ()) -> Layout | None:
         """Where the pixels of canvases of this shape go; None where they are masked before they are processed."""
