@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from math import exp
 
 import numpy as np
@@ -44,17 +45,15 @@ def client(model):
         yield made
 
 
-class serving:  # noqa: N801 - read as a verb
-    """A client of a served model; the worker ends with the block."""
-
-    def __init__(self, model, **options):
-        self.app = create_model_app(model, model.name, hosts={"testserver"}, **options)
-
-    def __enter__(self):
-        return TestClient(self.app)
-
-    def __exit__(self, *_):
-        self.app.state.jobs.stop()
+@contextmanager
+def serving(model, **options):
+    """A client of a served model, whose requests share a loop; the worker ends with the block."""
+    app = create_model_app(model, model.name, hosts={"testserver"}, **options)
+    try:
+        with TestClient(app) as client:
+            yield client
+    finally:
+        app.state.jobs.stop()
 
 
 def at(url):

@@ -133,7 +133,7 @@ class ChatRequest(Conversation):
     prompt_logprobs: int | None = Field(None, ge=0, le=TOP_LOGPROBS)
     return_tokens_as_token_ids: bool = False
     return_token_ids: bool = False
-    mm_processor_kwargs: Limits = Limits()
+    mm_processor_kwargs: Limits = Field(default_factory=lambda: Limits.model_validate({}))
     stream: Literal[False] = False
     user: str | None = None
 
