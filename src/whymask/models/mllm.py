@@ -75,11 +75,17 @@ class Mllm(GridModel):
 
     @abstractmethod
     def write(
-        self, inputs: Any, bounds: Sequence[Bound], tokens: int, choose: Choose | None = None
+        self,
+        inputs: Any,
+        bounds: Sequence[Bound],
+        tokens: int,
+        choose: Choose | None = None,
+        each: Sequence[int] | None = None,
     ) -> list[tuple[int, ...]]:
         """The tokens of answers to masked inputs (B, ...), at most so many and with the one that ends an answer.
 
-        `choose` picks each token; by default it is the likeliest.
+        `choose` picks each token; by default it is the likeliest. `each` (B,) is how many answers to give to each
+        input, by default one; the rows that `choose` gets are numbers of answers.
         """
 
     def generate(self, inputs: Any, bounds: Sequence[Bound], tokens: int = 8) -> list[str]:

@@ -191,11 +191,11 @@ class Engine:
                 self._finish(work, sampler, [(token,) for token in chosen], continued)
 
     def _write(self, some: Sequence[Work]) -> None:
-        """Answers of several tokens; the n answers of a request are rows of their own."""
-        bounds = [cast(MllmBound, work.bound) for work in some for _ in range(work.asked.request.n)]
+        """Answers of several tokens, n to each request."""
+        bounds = [cast(MllmBound, work.bound) for work in some]
         sampler = Sampler([work.asked.request for work in some])
         most = max(work.asked.request.tokens for work in some)
-        said = some[0].on.write(stacked(bounds), bounds, most, sampler)
+        said = some[0].on.write(stacked(bounds), bounds, most, sampler, [work.asked.request.n for work in some])
         start = 0
         for work in some:
             request = work.asked.request
