@@ -103,7 +103,7 @@ class Describer:
 
     def __init__(self, model: Qwen25VL, device: str) -> None:
         self.model, self.device, self.module = model, device, model.module
-        before, after = model.dialogue.around(QUESTION, self.module.config.image_token_id)
+        before, after = model.dialogue.around(model.dialogue.prompt(QUESTION), self.module.config.image_token_id)
         self.before, self.after = (torch.tensor(ids, device=device) for ids in (before, after))
         self.words = model.dialogue.tokenizer
         self.end = self.words.eos_token_id

@@ -43,14 +43,14 @@ WORDS = ("Is", "there", "a", "in", "the", "image", "?", "Yes", "No", "user", "as
          *scenes.OBJECTS)  # fmt: skip
 SAMPLINGS = ("random", "popular", "adversarial")
 QWEN_TEMPLATE = (
-    "{% for message in messages %}<|im_start|>user {% for part in message['content'] %}{% if part['type'] == 'image' %}"
-    "<|vision_start|><|image_pad|><|vision_end|>{% else %}{{ part['text'] }}{% endif %}{% endfor %}<|im_end|>"
-    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant {% endif %}"
+    "{% for message in messages %}<|im_start|>{{ message['role'] }} {% for part in message['content'] %}"
+    "{% if part['type'] == 'image' %}<|vision_start|><|image_pad|><|vision_end|>{% else %}{{ part['text'] }}{% endif %}"
+    "{% endfor %}<|im_end|>{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant {% endif %}"
 )
 LLAVA_TEMPLATE = (
-    "{% for message in messages %}USER: {% for part in message['content'] %}{% if part['type'] == 'image' %}"
-    "<image> {% else %}{{ part['text'] }}{% endif %}{% endfor %} {% endfor %}"
-    "{% if add_generation_prompt %}ASSISTANT:{% endif %}"
+    "{% for message in messages %}{% if message['role'] == 'assistant' %}ASSISTANT: {% else %}USER: {% endif %}"
+    "{% for part in message['content'] %}{% if part['type'] == 'image' %}<image> {% else %}{{ part['text'] }}"
+    "{% endif %}{% endfor %} {% endfor %}{% if add_generation_prompt %}ASSISTANT:{% endif %}"
 )
 
 
@@ -206,7 +206,7 @@ class Asked:
     def __init__(self, model: TowerMllm, device: str) -> None:
         self.model, self.device = model, device
         slot = model.module.config.image_token_id
-        prompts = [model.dialogue.around(ask(name), slot) for name in scenes.OBJECTS]
+        prompts = [model.dialogue.around(model.dialogue.prompt(ask(name)), slot) for name in scenes.OBJECTS]
         self.before = torch.tensor(prompts[0][0], device=device)
         self.after = torch.tensor([after for _, after in prompts], device=device)  # all of one length
         words = model.dialogue.tokenizer

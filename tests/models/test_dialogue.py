@@ -123,7 +123,7 @@ def test_tokens_that_would_swallow_the_end_of_the_prompt():
         (sentencepiece("never", OPEN), "▁", [["u"], ["mb"], ["rella"]]),
         (sentencepiece("always", OPEN), "▁", [["▁u"], ["mb"], ["rella"]]),
     ):
-        assert made.around(QUESTION, slot(made))[1][-1] == made.tokenizer.convert_tokens_to_ids(space)
+        assert made.around(made.prompt(QUESTION), slot(made))[1][-1] == made.tokenizer.convert_tokens_to_ids(space)
         assert spelled(made, made.answer("umbrella", QUESTION)) == expected
         assert spelled(made, made.answer("2", QUESTION)) == [["2"]]
         assert len(made.answer("Yes", QUESTION).wanted) == 1
@@ -156,7 +156,7 @@ def bytes_():
 
 
 def test_the_prompt_is_cut_at_the_image(words):
-    before, after = words.around("is there a dog ?", slot(words))
+    before, after = words.around(words.prompt("is there a dog ?"), slot(words))
     assert words.read(list(before)) == "USER :"
     assert words.read(list(after)) == "is there a dog ? ASSISTANT :"
 
@@ -206,10 +206,10 @@ def test_what_cannot_be_answered_is_one_clear_sentence(words):
     with pytest.raises(WhymaskError, match="outside the vocabulary"):
         words.token(10_000)
     with pytest.raises(WhymaskError, match="2 slots for the image: leave '<image>' out"):
-        words.around("<image> is there a dog ?", slot(words))
+        words.around(words.prompt("<image> is there a dog ?"), slot(words))
     blind = tokenizer(["</s>", "<image>"], "{{ messages[0]['content'][1]['text'] }}")
     with pytest.raises(WhymaskError, match="0 slots for the image: its chat template must place '<image>'"):
-        Dialogue(blind, "blind").around("is there a dog ?", slot(words))
+        Dialogue(blind, "blind").around(Dialogue(blind, "blind").prompt("is there a dog ?"), slot(words))
 
 
 def test_without_a_chat_template_the_question_is_the_prompt():

@@ -12,7 +12,7 @@ from whymask.cli.check import check
 from whymask.cli.explain import explain, repair
 from whymask.cli.lists import lists
 from whymask.cli.report import report
-from whymask.cli.serve import serve
+from whymask.cli.serve import serve, serve_model
 from whymask.errors import WhymaskError
 from whymask.utils.interrupts import INTERRUPTS, Terminated, exit_code, handle_sigterm
 from whymask.utils.redact import redacted
@@ -61,6 +61,7 @@ def _interruptible(command: Callable[P, None]) -> Callable[P, None]:
 
 for command in (_interruptible(explain), _interruptible(report), serve, _interruptible(repair), _interruptible(check)):
     app.command()(command)
+app.command("serve-model")(serve_model)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""`whymask serve`: the page in a browser."""
+"""`whymask serve`: the page in a browser; `whymask serve-model`: a model behind a chat API."""
 
 import sys
 from functools import partial
@@ -57,3 +57,40 @@ def _serving(url: str) -> None:
     if "?token=" in url:
         print("whymask: anybody who has this address can use the models and see all results.", file=sys.stderr)
     print(f"Serving {url} (Ctrl-C ends it).", flush=True)
+
+
+def serve_model(
+    model: Annotated[str, typer.Argument(help="A multimodal model: tiny-qwen, Qwen/Qwen3-VL-4B-Instruct, a folder.")],
+    host: Annotated[str, typer.Option(help="The address to listen on; the default is for this machine only.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(help="The port; 0 takes a free one.")] = 8000,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(help="Another name clients may reach this server under; may be repeated.")
+    ] = None,
+    api_key: Annotated[
+        str | None,
+        typer.Option(
+            envvar="WHYMASK_API_KEY",
+            help="What every request must bring; by default none on this machine, a random one elsewhere.",
+        ),
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda or mps.")] = None,
+    dtype: Annotated[str | None, typer.Option(help="fp32, fp16, bf16 or fp64.")] = None,
+    model_option: Annotated[list[str] | None, typer.Option(help="NAME=VALUE for the model; may be repeated.")] = None,
+) -> None:
+    """Serve a multimodal model as an OpenAI-compatible chat endpoint, with vLLM's request fields."""
+    from whymask.models.mllm import Mllm
+    from whymask.serve import serve_model as run
+
+    given = {name: value for name, value in (("device", device), ("dtype", dtype)) if value is not None}
+    loaded = load(model, **values("--model-option", model_option), **given)
+    if not isinstance(loaded, Mllm):
+        raise WhymaskError(f"{public(model)} is no multimodal model that answers in words: 'whymask serve' serves it.")
+    ready = partial(_ready, given=api_key is not None)
+    run(loaded, host=host, port=port, allow_hosts=allow_host or (), api_key=api_key, ready=ready)
+
+
+def _ready(url: str, key: str | None, given: bool) -> None:
+    shown = f" with the key {key}" if key and not given else ""
+    print(f"Serving {url}{shown} (Ctrl-C ends it).", flush=True)

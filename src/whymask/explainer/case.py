@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import platform
 import time
-from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import version
+from math import ceil
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -17,25 +18,28 @@ import numpy as np
 from whymask.arrays import Bools, Floats, Rows
 from whymask.errors import WhymaskError, whole
 from whymask.explainer.answers import first_choices
-from whymask.explainer.binding import answering, bind, bind_fills
+from whymask.explainer.binding import answering, bind, bind_fills, divided
+from whymask.explainer.costs import affordable, costs, unknown_cost
 from whymask.explainer.responder import Filled, Responder
 from whymask.explainer.scored import scored_sets
 from whymask.images.controls import control_pictures
 from whymask.images.imaging import ImageSource, Resize, viewable
 from whymask.images.masking import Fills, fills_name, fills_of
-from whymask.images.panels import partition_panels
-from whymask.images.partition import Partition, Regions, partition
+from whymask.images.panels import cut
+from whymask.images.partition import Partition, Regions
 from whymask.methods import Recipe
 from whymask.metrics.curves import Curves
-from whymask.models.base import Bound, Model, Wanted, meaning, named
+from whymask.models.base import Bound, Measures, Model, Wanted, meaning, named
 from whymask.models.batching import Batching
 from whymask.models.memory import PeakMemory
+from whymask.models.spending import Spent, account
 from whymask.results.base import ExplainedImage
 from whymask.results.mask import EvidenceMask
 from whymask.results.ordering import Ordering
 from whymask.results.verdict import Controls, Kept
 from whymask.search.answer import AnswerOracle, score
 from whymask.search.driver import Piece, Progress, Search, SearchResult, drive, in_batches
+from whymask.search.measured import Measured, MeasuredOracle
 from whymask.search.objective import SUFF_NECC, SUFFICIENCY, Ledger, Objective, OverFills, over_fills
 from whymask.search.oracle import Oracle, Responses
 from whymask.search.protocol import Algorithm, Problem
@@ -65,6 +69,7 @@ class Case:
     keep_answer: bool = False  # whether a set is enough where the model still gives the answer, however it scores
     rival: Bound | None = None  # another answer: explained is the margin over it
     sent: int = 0  # images outside of searches
+    spent: Spent = field(default_factory=Spent)  # on requests
     before_batch: Callable[[int], None] | None = None
     """Called with the size of each batch, of gradient methods too; an exception raised here ends the search."""
 
@@ -85,19 +90,16 @@ class Case:
         against: int | str | None = None,
     ) -> Case:
         """Bind an image to a model and divide what the model sees into regions."""
-        fills = fills_of(fill)
+        fills, before = fills_of(fill), account(model)
         bound, *further = bind_fills(model, image, fills, target=target, question=question, resize=resize)
-        width, height = bound.image.size
-        if bound.panels:
-            parts = partition_panels(bound.canvas, regions, bound.panels)
-        else:
-            parts = partition(bound.canvas, regions, image_shape=(height, width), box=bound.box)
+        parts = divided(bound, regions)
         settings: dict[str, Any] = {"question": question, "resize": resize, "fill": fills_name(fills)}
         if further:
             settings["over_fills"] = over_fills
         if keep_answer:
             settings["keep"] = "answer"
         case = cls(model, bound, parts, batching(model, batch_size), settings, tuple(further), over_fills, keep_answer)
+        case.spent = account(model) - before
         return case if against is None else case.against(against)
 
     def against(self, answer: int | str) -> Case:
@@ -117,7 +119,10 @@ class Case:
 
     def filled(self, bound: Bound) -> Filled:
         """The image on one fill, or another picture, with the same answers."""
-        return Filled(self, bound) if self.rival is None else Filled(self, bound, each=(bound, self.rival), margin=True)
+        responses = Measured(samples=self.model.samples) if isinstance(self.model, Measures) else Responses()
+        if self.rival is None:
+            return Filled(self, bound, responses)
+        return Filled(self, bound, responses, each=(bound, self.rival), margin=True)
 
     def again(self, **changes: Any) -> Case:
         """The same image and regions with another target (None: the model's own answer), or with other fills."""
@@ -143,7 +148,8 @@ class Case:
 
     def oracle(self) -> Oracle:
         """What is known so far, for one more query."""
-        return Oracle(*(filled.responses for filled in self.fills), how=self.over_fills)
+        kind = MeasuredOracle if self.measured else Oracle
+        return kind(*(filled.responses for filled in self.fills), how=self.over_fills)
 
     def _oracle_of_search(self) -> Oracle:
         """The same for a search, whose sets may have to keep the answer."""
@@ -204,22 +210,20 @@ class Case:
             The scores (B,) of `rows` (B, n); the controls, which a mask without regions has none of; and the forwards
             without a cache, and those for images that are not `known`.
         """
-        oracle = self.oracle()
-        for asked, before in zip(oracle.asked, known, strict=False):
-            asked |= before  # counted as if a search ran alone: what it has asked for is known, other images are not
-        query = oracle.open(rows, SUFFICIENCY, "probe")
         fills = [filled.bound.fill for filled in self.fills]
         pictures = control_pictures(self.bound.canvas, fills, self.partition.pixels(mask))
         options: dict[str, Any] = {"target": self.bound.aim, "question": self.settings.get("question")}
+        panels = self.bound.panels
         shown = {
-            name: [self.filled(bind(self.model, picture, resize="none", **options)) for picture in some]
+            name: [
+                self.filled(bind(self.model, cut(one, panels) if panels else one, resize="none", **options))
+                for one in some
+            ]
             for name, some in pictures.items()
         }
         whole_image = np.ones((1, self.partition.n), dtype=bool)
         more = [(filled, whole_image) for some in shown.values() for filled in some]
-        responses = self._send([*zip(self.fills, query.by_fill, strict=True), *more])
-        (scores,) = oracle.by_side(query, np.concatenate(responses[: len(self.fills)]))
-        values = iter(responses[len(self.fills) :])
+        scores, values, nominal, fresh = self._afresh(rows, more) if self.measured else self._once(rows, more, known)
         named = {
             name: float(over_fills(np.stack([next(values) for _ in some]), self.over_fills)[0])
             for name, some in shown.items()
@@ -227,7 +231,50 @@ class Case:
         controls = Controls(named.pop("flat"), named.pop("shuffled"), named) if named else None
         if controls and self.keep_answer:
             controls = replace(controls, kept=self._kept(mask, shown))
-        return scores, controls, query.nominal[0] + len(more), query.fresh[0] + len(more)
+        return scores, controls, nominal, fresh
+
+    def _once(
+        self, rows: Bools, more: Sequence[Piece], known: Sequence[Set[bytes]]
+    ) -> tuple[Floats, Iterator[Floats], int, int]:
+        """Scores of sets (B, n), responses to further pieces, and the forwards as `controls` returns them."""
+        oracle = self.oracle()
+        for asked, before in zip(oracle.asked, known, strict=False):
+            asked |= before  # counted as if a search ran alone: what it has asked for is known, other images are not
+        query = oracle.open(rows, SUFFICIENCY, "probe")
+        responses = self._send([*zip(self.fills, query.by_fill, strict=True), *more])
+        (scores,) = oracle.by_side(query, np.concatenate(responses[: len(self.fills)]))
+        values = iter(responses[len(self.fills) :])
+        return scores, values, query.nominal[0] + len(more), query.fresh[0] + len(more)
+
+    def _afresh(self, rows: Bools, more: Sequence[Piece]) -> tuple[Floats, Iterator[Floats], int, int]:
+        """The same from answers that no search has seen: those it chose a mask by favour that mask."""
+        pieces = [*((filled, rows) for filled in self.fills), *more]
+        times = self.times
+        responses = self._send([piece for _ in range(times) for piece in pieces])
+        means = [np.mean(responses[i :: len(pieces)], axis=0) for i in range(len(pieces))]
+        scores = over_fills(np.stack(means[: len(self.fills)]), self.over_fills)
+        sent = times * sum(len(some) for _, some in pieces)
+        return scores, iter(means[len(self.fills) :]), sent, sent
+
+    @property
+    def measured(self) -> bool:
+        """Whether scores are shares of answers."""
+        return isinstance(self.model, Measures)
+
+    @property
+    def answers(self) -> dict[str, int]:
+        """How many answers each reported score is a share of, for the provenance; empty where it is a probability."""
+        if not isinstance(self.model, Measures):
+            return {}
+        alike = len(self.fills) if self.over_fills == "mean" else 1
+        return {"answers": self.times * self.model.samples * alike}
+
+    @property
+    def times(self) -> int:
+        """How often each masked image of a result is asked about."""
+        if not isinstance(self.model, Measures):
+            return 1
+        return ceil(self.model.reported / (self.model.samples * len(self.fills)))
 
     def _kept(self, mask: Bools, shown: Mapping[str, Sequence[Filled]]) -> Kept:
         """Whether the model gives the answer to a mask (n,), the rest, the blank image and the controls."""
@@ -255,6 +302,8 @@ class Case:
 
     def start(self, recipe: Recipe, seed: int = 0, *, budget: int | None = None, progress: Listener = None) -> Search:
         """A search of this case, for the driver to advance."""
+        if unknown_cost(self.model):
+            self.ask(np.ones((1, self.partition.n), dtype=bool))
         problem, oracle = self.problem(seed), self._oracle_of_search()
         return Search(recipe, problem, self, budget=budget, oracle=oracle, progress=progress, fills=self.fills)
 
@@ -265,7 +314,7 @@ class Case:
         memory = PeakMemory(self.model)
         start = time.perf_counter()
         searches = [self.start(recipe, seed, budget=budget, progress=progress) for seed in seeds]
-        found = dict(drive(searches, Responder(), batch_size=lambda: self.batching.size))
+        found = dict(drive(searches, Responder(), batch_size=lambda: self.batching.size, affordable=affordable))
         spent = {**memory.spent(), "budget": budget, "seconds": time.perf_counter() - start}  # the device has finished
         fingerprint = self.model.fingerprint
         return [
@@ -287,6 +336,7 @@ class Case:
             rows += [one.mask, ~one.mask]
         mask = masks[0].mask if masks else ~whole_image
         (full, blank, *own), controls, nominal, fresh = self.controls(mask, np.array(rows), found.asked)
+        provenance = provenance | costs(self.model, self.spent)
         ledger = Ledger(dict(found.ledger.entries))
         ledger.add("probe", "suff", nominal + self.bound.probes, fresh + self.bound.probes)
         image = self.explained(full, blank)
@@ -367,6 +417,7 @@ class Case:
                 b"".join(filled.bound.fill.tobytes() for filled in self.fills)
             ).hexdigest()[:16],
             **self.settings,
+            **self.answers,
             **self.model.settings,
             **self.bound.settings,
             "batch_size": self.batching.size,

@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from copy import copy
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from math import inf
@@ -17,19 +18,17 @@ from typing import Any, Self, cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image
 
 from whymask.errors import WhymaskError, whole
-from whymask.images.imaging import WHOLE, Canvas, Geometry, ImageSource, Resize, load_image
-from whymask.images.masking import Fill, fill_canvas
-from whymask.images.panels import Panel, cut, side_by_side
+from whymask.images.imaging import Canvas, Geometry, ImageSource, Resize
+from whymask.images.panels import Panel, cut
 from whymask.models.base import Bound, View, composed
 from whymask.models.batching import is_out_of_memory
 from whymask.models.dialogue import FIRST, Answer, Dialogue
 from whymask.models.differentiable import Differentiable, Evidence, forward_only
 from whymask.models.hf import configuration, tokenization
 from whymask.models.layout import Layout, learn
-from whymask.models.mllm import Mllm, MllmBound, weights_fingerprint
+from whymask.models.mllm import Choose, Mllm, MllmBound, weights_fingerprint
 from whymask.models.precision import all_bits
 from whymask.models.processing import OwnPreprocessing, Processing, template_of
 from whymask.models.torch_module import evaluating, home_of
@@ -133,19 +132,21 @@ class ImageText(Mllm):
         with self._reporting():
             return super().answer(image, question, tokens=tokens, resize=resize)
 
-    def view(self, image: ImageSource, resize: Resize = "own", fill: Fill = "black") -> View:
-        """The image on the input grid; several images of one question side by side on one canvas."""
-        if not isinstance(image, list) or not self.processing.chats:
-            return super().view(image, resize, fill)
-        if not image:
-            raise WhymaskError("there is no image in this list.")
-        placed = [self.geometry.place(load_image(one), resize)[0] for one in image]
-        canvas, panels = side_by_side(placed)
-        if isinstance(fill, np.ndarray) and fill.shape == canvas.shape:
-            hidden = fill  # of the canvas, as a result keeps it
-        else:
-            hidden, _ = side_by_side([fill_canvas(fill, one) for one in placed])
-        return View(Image.fromarray(canvas), canvas, hidden, WHOLE, panels=panels)
+    @property
+    def takes_several(self) -> bool:  # type: ignore[override]
+        """Whether one question may be about several images: a chat template says where each of them goes."""
+        return self.processing.chats
+
+    def within(self, **pixels: int) -> Self:
+        """The same model with other limits of its processor, where it has them."""
+        own = self.processing
+        if "longest_edge" not in (getattr(own.images, "size", None) or {}):
+            return super().within(**pixels)
+        made = copy(self)
+        made.processing = Processing(own.processor, self.dialogue, self.device, {**own.options, **pixels})
+        made.geometry = replace(cast(OwnPreprocessing, self.geometry), processing=made.processing, layout=made.layout)
+        made._layouts = {}
+        return made
 
     def layout(self, shape: tuple[int, int], panels: tuple[Panel, ...] = ()) -> Layout | None:
         """Where the pixels of canvases of this shape go; None where they are masked before they are processed."""
@@ -159,10 +160,9 @@ class ImageText(Mllm):
             self._layouts[key] = learn(process, shape)
         return self._layouts[key]
 
-    def pose(self, view: View, question: str) -> ImageTextBound:
+    def prompted(self, view: View, prompt: str) -> ImageTextBound:
         """The image and the prompt, prepared by the model's own processor."""
         panels = view.panels
-        prompt = self.dialogue.prompt(question, len(panels) or 1)
         layout = self.layout(view.canvas.shape[:2], panels)
         pictures = [_pictures(canvas, panels) for canvas in (view.canvas, view.fill)]
         made = self.processing(pictures[:1], [prompt])
@@ -208,17 +208,33 @@ class ImageText(Mllm):
             for start, piece in zip(range(0, len(asked), step), pieces, strict=True):
                 yield self._scored(piece, asked[start : start + step]).flatten(0, 1)
 
-    def generate(self, inputs: Any, bounds: Sequence[Bound], tokens: int = 8) -> list[str]:
-        """What the model answers, by transformers' own greedy generation."""
-        asked, ends = cast(Sequence[ImageTextBound], bounds), self.ends()
-        said: list[str] = [""] * len(asked)
+    def length(self, bound: MllmBound) -> int:
+        """Text and image tokens, as the processor writes them out."""
+        asked = cast(ImageTextBound, bound)
+        made = asked.fixed if self.text in asked.fixed else self._batch(asked.inputs[None], [asked], [()])
+        return int(made[self.text].shape[1])
+
+    def write(
+        self,
+        inputs: Any,
+        bounds: Sequence[Bound],
+        tokens: int,
+        choose: Choose | None = None,
+        each: Sequence[int] | None = None,
+    ) -> list[tuple[int, ...]]:
+        """By transformers' own generation; what is chosen is chosen from the model's probabilities as they are."""
+        about = [i for i, count in enumerate(each or [1] * len(bounds)) for _ in range(count)]
+        asked, ends = cast(Sequence[ImageTextBound], [bounds[i] for i in about]), self.ends()
+        said: list[tuple[int, ...]] = [()] * len(asked)
         for rows in self._groups(asked):
+            chosen = {} if choose is None else {"logits_processor": [_Chosen(choose, rows)], "repetition_penalty": 1.0}
             with torch.no_grad(), self._evaluating():
-                batch = self._batch(inputs[rows], [asked[i] for i in rows], [()] * len(rows))
-                made = self._generated(batch, max_new_tokens=tokens)
-            for i, ids in zip(rows, made.sequences[:, -len(made.logits) :].tolist(), strict=True):
-                end = next((place for place, token in enumerate(ids) if token in ends), len(ids))
-                said[i] = self.dialogue.read(ids[:end])
+                images = inputs[[about[row] for row in rows]]
+                batch = self._batch(images, [asked[row] for row in rows], [()] * len(rows))
+                made = self._generated(batch, max_new_tokens=tokens, **chosen)
+            for row, ids in zip(rows, made.sequences[:, -len(made.logits) :].tolist(), strict=True):
+                end = next((place + 1 for place, token in enumerate(ids) if token in ends), len(ids))
+                said[row] = tuple(ids[:end])
         return said
 
     def differentiable(self, bound: Bound) -> Differentiable:
@@ -385,6 +401,17 @@ class _Forced:
             return scores
         forced = torch.full_like(scores, -torch.inf)
         return forced.scatter_(1, torch.tensor([[row[step]] for row in self.said], device=scores.device), 0.0)
+
+
+class _Chosen:
+    """A logits processor by which generation says the tokens that are chosen for its rows."""
+
+    def __init__(self, choose: Choose, rows: Sequence[int]) -> None:
+        self.choose, self.rows = choose, rows
+
+    def __call__(self, _ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        forced = torch.full_like(scores, -torch.inf)
+        return forced.scatter_(1, self.choose(scores.float(), self.rows)[:, None], 0.0)
 
 
 def _tried(run: Callable[[], torch.Tensor]) -> torch.Tensor | Exception:

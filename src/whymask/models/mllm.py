@@ -2,22 +2,26 @@
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from math import log
-from typing import Any, Self, cast
+from typing import Any, Self, TypeAlias, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from whymask.arrays import Floats
+from whymask.errors import WhymaskError
 from whymask.images.imaging import ImageSource, Resize
 from whymask.models.base import Bound, GridModel, Response, View
-from whymask.models.dialogue import Answer, Dialogue, TokenTexts
+from whymask.models.dialogue import Answer, Dialogue, TokenTexts, over_positions
 from whymask.models.differentiable import Evidence
 from whymask.models.torch_module import DTYPE_NAMES
+
+Choose: TypeAlias = Callable[[torch.Tensor, Sequence[int]], torch.Tensor]
+"""Takes logits (B, tokens) in fp32 and the numbers of their rows, and returns the next token of each, (B,)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +38,7 @@ class MllmBound(Bound):
 class Mllm(GridModel):
     """A model of transformers that answers a question about an image in words.
 
-    A family adds `pose` (image and question in its own layout), `logits` and `generate`.
+    A family adds `prompted` (image and prompt in its own layout), `length`, `logits` and `write`.
     """
 
     deterministic = True
@@ -55,8 +59,12 @@ class Mllm(GridModel):
         }
 
     @abstractmethod
-    def pose(self, view: View, question: str) -> MllmBound:
-        """The image and the question, of whose answer the first token is asked for (`dialogue.FIRST`)."""
+    def prompted(self, view: View, prompt: str) -> MllmBound:
+        """The image and a prompt as text, of whose continuation the first token is asked for (`dialogue.FIRST`)."""
+
+    @abstractmethod
+    def length(self, bound: MllmBound) -> int:
+        """How many tokens the prompt has, the image's own included."""
 
     @abstractmethod
     def logits(self, inputs: Any, bounds: Sequence[MllmBound]) -> Iterator[torch.Tensor]:
@@ -66,8 +74,36 @@ class Mllm(GridModel):
         """
 
     @abstractmethod
+    def write(
+        self,
+        inputs: Any,
+        bounds: Sequence[Bound],
+        tokens: int,
+        choose: Choose | None = None,
+        each: Sequence[int] | None = None,
+    ) -> list[tuple[int, ...]]:
+        """The tokens of answers to masked inputs (B, ...), at most so many and with the one that ends an answer.
+
+        `choose` picks each token; by default it is the likeliest. `each` (B,) is how many answers to give to each
+        input, by default one; the rows that `choose` gets are numbers of answers.
+        """
+
     def generate(self, inputs: Any, bounds: Sequence[Bound], tokens: int = 8) -> list[str]:
         """What the model answers to masked inputs (B, ...), greedily and at most so many tokens long."""
+        return [self.said(ids) for ids in self.write(inputs, bounds, tokens)]
+
+    def within(self, **pixels: int) -> Self:
+        """The same model with other limits of its preprocessing, such as max_pixels, where it has them."""
+        raise WhymaskError(f"{self.name} has no limits of pixels: leave {' and '.join(pixels)} out.")
+
+    def said(self, ids: Sequence[int]) -> str:
+        """An answer as text, without the token that ends it."""
+        ends = self.ends()
+        return self.dialogue.read([token for token in ids if token not in ends])
+
+    def pose(self, view: View, question: str) -> MllmBound:
+        """The image and the question, of whose answer the first token is asked for."""
+        return self.prompted(view, self.dialogue.prompt(question, len(view.panels) or 1))
 
     def settle(self, view: View, target: int | str | None, question: str | None) -> MllmBound:
         """Put the question into the chat template and the answer into tokens.
@@ -104,7 +140,7 @@ class Mllm(GridModel):
         entries = [(row, place, ids) for row, b in enumerate(asked) for place, ids in enumerate(b.answer.wanted)]
         rows, places = (np.array([entry[i] for entry in entries]) for i in (0, 1))
         chances, top = self._chances(inputs, asked, self.ids([ids for *_, ids in entries])[:, None])
-        return Response(_over_positions(chances[:, 0], rows, [bound.answer for bound in asked]), top[places == 0])
+        return Response(over_positions(chances[:, 0], rows, [bound.answer for bound in asked]), top[places == 0])
 
     def respond_each(self, inputs: Any, bounds: Sequence[Bound]) -> Response:
         """Probabilities (B, T) of the answers of all bounds, by one forward for those that share a text.
@@ -123,7 +159,7 @@ class Mllm(GridModel):
             for column, answer in enumerate(some):
                 own = by_row[:, : len(answer.wanted), column]
                 rows = np.repeat(np.arange(len(inputs)), len(answer.wanted))
-                scores[:, members[column]] = _over_positions(own.ravel(), rows, [answer] * len(inputs))
+                scores[:, members[column]] = over_positions(own.ravel(), rows, [answer] * len(inputs))
         return Response(scores, top.reshape(len(inputs), -1)[:, 0])
 
     def _chances(
@@ -210,15 +246,6 @@ def _by_place(answers: Sequence[Answer], count: int) -> list[tuple[int, ...]]:
     """The tokens that each answer wants at the first position of a text, then at the next."""
     longer = [answer.wanted + ((),) * (count - len(answer.wanted)) for answer in answers]
     return [ids for place in zip(*longer, strict=True) for ids in place]
-
-
-def _over_positions(chances: Floats, rows: NDArray[np.int64], answers: Sequence[Answer]) -> Floats:
-    """The score (B,) of every answer, from the probabilities at its positions (row by row)."""
-    means = np.bincount(rows, chances) / np.maximum(1, [len(answer.places) for answer in answers])
-    products = np.ones(len(answers))
-    counts = np.array([bool(ids) for answer in answers for ids in answer.wanted])
-    np.multiply.at(products, rows[counts], chances[counts])
-    return np.where([answer.mean for answer in answers], means, products)
 
 
 def weights_fingerprint(module: torch.nn.Module) -> str:

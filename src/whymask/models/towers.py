@@ -9,6 +9,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,7 +25,7 @@ from whymask.models.batching import is_out_of_memory
 from whymask.models.dialogue import FIRST, Dialogue
 from whymask.models.differentiable import Differentiable, Evidence, ImageTokens, stretch
 from whymask.models.hf import configuration, from_checkpoint, model_from_checkpoint, normalisation, tokenization
-from whymask.models.mllm import Mllm, MllmBound, weights_fingerprint
+from whymask.models.mllm import Choose, Mllm, MllmBound, weights_fingerprint
 from whymask.models.torch_module import device_of, dtype_of
 
 LOGITS = 256  # positions whose logits are held at once: 150 MB in fp32 for 150 thousand tokens
@@ -96,9 +97,9 @@ class TowerMllm(Mllm):
             raise WhymaskError(f"{self.name} takes one image on its fast path: load it with fast=False for several.")
         return super().view(image, resize, fill)
 
-    def pose(self, view: View, question: str) -> TowerBound:
-        """The image in the tower's layout, the question's tokens before and after it."""
-        before, after = self.dialogue.around(question, self.module.config.image_token_id)
+    def prompted(self, view: View, prompt: str) -> TowerBound:
+        """The image in the tower's layout, the prompt's tokens before and after it."""
+        before, after = self.dialogue.around(prompt, self.module.config.image_token_id)
         return TowerBound(
             **vars(view),
             target=FIRST.target,
@@ -160,23 +161,41 @@ class TowerMllm(Mllm):
         """A map of the image tokens (rows, columns), stretched over the canvas (H, W)."""
         return stretch(cells, shape)
 
-    def generate(self, inputs: Any, bounds: Sequence[Bound], tokens: int = 8) -> list[str]:
-        """What the model answers, greedily and at most so many tokens long; the image is seen once."""
-        asked = cast(Sequence[TowerBound], bounds)
-        if self._alone(asked):
-            return self.generate(torch.cat([inputs, inputs]), [*bounds, *bounds], tokens)[:1]
-        said: list[tuple[int, ...]] = [() for _ in asked]
-        ends, rows = self.ends(), torch.arange(len(asked))
+    def length(self, bound: MllmBound) -> int:
+        """Text and image tokens."""
+        asked = cast(TowerBound, bound)
+        return len(asked.before) + prod(self.token_grid(asked.canvas.shape[:2])) + len(asked.after)
+
+    def write(
+        self,
+        inputs: Any,
+        bounds: Sequence[Bound],
+        tokens: int,
+        choose: Choose | None = None,
+        each: Sequence[int] | None = None,
+    ) -> list[tuple[int, ...]]:
+        """Answers of at most so many tokens; an image is seen once, and answers that begin alike are read once."""
+        asked, ends = cast(Sequence[TowerBound], bounds), self.ends()
+        about = [i for i, count in enumerate(each or [1] * len(asked)) for _ in range(count)]
+        said: list[tuple[int, ...]] = [() for _ in about]
         with torch.no_grad():
-            seen = self.see(inputs, asked[0].canvas.shape[:2])
+            both = torch.cat([inputs, inputs]) if self._alone(asked) else inputs
+            seen = self.see(both, asked[0].canvas.shape[:2])
             for _ in range(tokens):
-                hidden, last = self._read(seen, asked, said)
-                likeliest = self.module.lm_head(hidden[rows, torch.from_numpy(last)]).float().argmax(dim=1).tolist()
-                both = zip(said, likeliest, strict=True)
-                said = [ids if ids and ids[-1] in ends else (*ids, new) for ids, new in both]
-                if all(ids[-1] in ends for ids in said):
+                live = [answer for answer, ids in enumerate(said) if not ids or ids[-1] not in ends]
+                if not live:
                     break
-        return [self.dialogue.read([token for token in ids if token not in ends]) for ids in said]
+                texts = list(dict.fromkeys((about[answer], said[answer]) for answer in live))
+                place = {text: number for number, text in enumerate(texts)}
+                texts = texts * 2 if self._alone(texts) else texts
+                images = [image for image, _ in texts]
+                hidden, last = self._read(seen[images], [asked[i] for i in images], [ids for _, ids in texts])
+                logits = self.module.lm_head(hidden[torch.arange(len(texts)), torch.from_numpy(last)]).float()
+                logits = logits[[place[about[answer], said[answer]] for answer in live]]
+                chosen = logits.argmax(dim=1) if choose is None else choose(logits, live)
+                for answer, token in zip(live, chosen.tolist(), strict=True):
+                    said[answer] += (token,)
+        return said
 
     def compile(self) -> None:
         """Compile the layers; the next forward takes up to half a minute more, and all later ones less."""
@@ -190,9 +209,9 @@ class TowerMllm(Mllm):
             layer._compiled_call_impl = None
         self.settings["compiled"] = "no"
 
-    def _alone(self, bounds: Sequence[Bound]) -> bool:
+    def _alone(self, rows: Sequence[Any]) -> bool:
         """Whether to double a batch of one: it would be compiled anew, all larger ones share one compilation."""
-        return len(bounds) == 1 and self.settings["compiled"] == "yes"
+        return len(rows) == 1 and self.settings["compiled"] == "yes"
 
     def _compile_if_it_pays(self, inputs: torch.Tensor, bounds: Sequence[TowerBound]) -> None:
         """Compile when asked to, or once the images seen would have paid for it: nobody knows how many follow."""

@@ -21,6 +21,7 @@ from whymask.images.panels import panel_of
 from whymask.images.partition import Partition
 from whymask.interop.shap import to_shap
 from whymask.models.base import Target
+from whymask.models.spending import in_words
 from whymask.results.notebook import displayed_in_notebook
 from whymask.results.plotting import Width, encoded, save_figure, show_figure
 from whymask.results.scored import ScoredSets
@@ -303,7 +304,9 @@ class Explanation(ABC):
         seconds = self.provenance.get("seconds")
         time = "" if seconds is None else f"; {seconds:.1f} s"
         gradients = "gradients; " if self.provenance.get("needs") == "gradients" else ""
-        return " ".join([*self.remarks, f"Cost: {gradients}{self.ledger}{time}."])
+        spending = self.provenance.get("spending")
+        sent = f"; {in_words(spending)}" if spending else ""
+        return " ".join([*self.remarks, f"Cost: {gradients}{self.ledger}{time}{sent}."])
 
 
 def _build(header: Header, arrays: Arrays) -> Explanation:

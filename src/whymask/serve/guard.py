@@ -1,7 +1,7 @@
 """What every request passes: who may ask, and the headers that every answer has."""
 
 import secrets
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -44,8 +44,15 @@ class Guard:
     "Authorization: Bearer".
     """
 
-    def __init__(self, app: ASGIApp, hosts: Collection[str], token: str | None = None) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        hosts: Collection[str],
+        token: str | None = None,
+        answer: Callable[[RequestError], Response] = lambda error: error.response,
+    ) -> None:
         self.app, self.hosts, self.token = app, {host.lower() for host in hosts}, token
+        self.answer = answer  # to a request that is turned away
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, with the headers every answer has."""
@@ -67,7 +74,7 @@ class Guard:
             self.check(scope["method"], headers)
             entry = self.enter(scope, headers)
         except RequestError as error:
-            await error.response(scope, receive, guarded)
+            await self.answer(error)(scope, receive, guarded)
             return
         await (entry or self.app)(scope, receive, guarded)
 
