@@ -40,6 +40,12 @@ def pair(request, local):
         yield local[name], model
 
 
+@pytest.fixture(autouse=True)
+def _one_copy(monkeypatch):
+    """A slow machine makes requests late: no second copies, so that they can be counted."""
+    monkeypatch.setattr("whymask.models.remote.LATE", float("inf"))
+
+
 def same(found, expected):
     """Equal masks and scores."""
     assert found.regions == expected.regions
@@ -139,7 +145,7 @@ def test_every_word_of_a_description(local, described, level):
 def test_several_images_of_one_question():
     here = whymask.load(str(CHECKPOINTS / "tiny-qwen"), fast=False)
     images = ["scene:12", "scene:13"]
-    options = {"question": QUESTION, "target": "Yes there", **SEARCH}
+    options = {"question": QUESTION, "target": "Yes there", **SEARCH, "k": 1, "regions": "grid:2x2", "budget": 6}
     with at_level("logprob_token_ids, prompt_logprobs", here) as (where, log):
         served = chat(here, where)
         alone = len(log.bodies) + 1  # and the tokens of the answer are learned with one picture

@@ -54,13 +54,13 @@ def ends_the_turn(body):
     ],
 )
 def test_what_a_server_can_is_read_from_its_replies(serve, expected, monkeypatch):
-    monkeypatch.setattr("whymask.models.remote.FIRST_WAIT", 0.0)
+    monkeypatch.setattr("whymask.models.endpoints.FIRST_WAIT", 0.0)
     assert level(serve) == expected
 
 
 def test_a_server_that_is_busy_while_it_is_probed_is_an_error(monkeypatch):
     """Else a run would quietly be another one."""
-    monkeypatch.setattr("whymask.models.remote.FIRST_WAIT", 0.0)
+    monkeypatch.setattr("whymask.models.endpoints.FIRST_WAIT", 0.0)
     with pytest.raises(WhymaskError, match="answered 503"):
         level(lambda body: (503, {}, {}) if "prompt_logprobs" in body else answer(body))
 

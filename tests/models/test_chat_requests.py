@@ -24,6 +24,12 @@ AFTER = 0.25  # the probability of any later token
 NOISE = np.random.default_rng(0).integers(0, 256, (24, 40, 3), dtype=np.uint8)
 
 
+@pytest.fixture(autouse=True)
+def _one_copy(monkeypatch):
+    """A slow machine makes requests late: no second copies, so that they can be counted."""
+    monkeypatch.setattr("whymask.models.remote.LATE", float("inf"))
+
+
 def tokens(text):
     """A text as tokens: the longest that fits, again and again."""
     found = []

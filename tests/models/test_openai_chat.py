@@ -73,7 +73,8 @@ def test_explains_as_the_probability_of_the_word_does(fault, timeout):
     assert found.image.full_score == pytest.approx(expected.image.full_score, abs=1e-12)
     assert found.target.label == "yes"
     assert found.provenance["deterministic"] is False
-    assert (model.retries_made > 0) == (fault is not None)
+    spent = model.spending.spent
+    assert spent.retries + spent.hedges > 0 if fault else spent.retries == 0
     assert server.most_under_way <= 8
     assert model.floored == 0
 

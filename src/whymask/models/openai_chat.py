@@ -19,6 +19,8 @@ from whymask.models.chat.top import TopTokens
 from whymask.models.dialogue import FIRST, Answer, cases, spelt, unmarked
 from whymask.models.function import WholeImage
 from whymask.models.remote import Remote, RemoteBound, Served
+from whymask.models.spending import Spending
+from whymask.utils.redact import urls_in
 
 LARGEST_REPLY = 16 * 2**20  # bytes: prompt_logprobs take some 200 for every token that the images become
 
@@ -59,12 +61,12 @@ class OpenAIChatModel(Served):
         self,
         model: str,
         *,
-        base_url: str,
+        base_url: str | Sequence[str],
         api_key: str | None = None,
         max_side: int = 448,
         timeout: float = 60.0,
         retries: int = 4,
-        concurrency: int = 8,
+        concurrency: int | None = None,
         floor: float | None = None,
         system: str | None = None,
         seed: int | None = None,
@@ -72,14 +74,18 @@ class OpenAIChatModel(Served):
         image_format: str = "png",
         prompt: str | None = None,
         ca: str | None = None,
+        price: str | None = None,
+        max_requests: int | None = None,
+        max_cost: float | None = None,
     ) -> None:
         """A model of a chat server.
 
         Args:
             model: its name on the server.
-            base_url: up to the version, such as http://localhost:8000/v1; with `prompt` up to the port.
+            base_url: up to the version, such as http://localhost:8000/v1; with `prompt` up to the port. Several, a list
+                or separated by commas, are endpoints of one and the same model.
             api_key: by default the environment's OPENAI_API_KEY, unless base_url has a password; "" sends none.
-            max_side, timeout, retries, concurrency, ca: as for `HttpModel`.
+            max_side, timeout, retries, concurrency, ca, price, max_requests, max_cost: as for `HttpModel`.
             floor: the score of a word that is not among the returned tokens; by default as large as it can be, the
                 smaller of the least returned probability and what the returned ones leave of 1.
             system: the system prompt.
@@ -91,7 +97,8 @@ class OpenAIChatModel(Served):
         if floor is not None and not 0 <= floor <= 1:
             raise WhymaskError(f"floor must lie in [0, 1], not {floor!r}.")
         if api_key is None:  # what is in the URL was given for this server, what is in the environment was not
-            api_key = "" if re.match(r"\w+://[^/?#]*@", str(base_url)) else os.environ.get("OPENAI_API_KEY", "")
+            known = any(re.match(r"\w+://[^/?#]*@", str(url)) for url in urls_in(base_url))
+            api_key = "" if known else os.environ.get("OPENAI_API_KEY", "")
         key = api_key.strip()
         self.form = check_format(image_format)
         talk = Conversation(
@@ -112,10 +119,12 @@ class OpenAIChatModel(Served):
             headers={"Authorization": f"Bearer {key}"} if key else {},
             ca=ca,
             largest=LARGEST_REPLY,
+            spending=Spending(price, max_requests, max_cost),
         )
         self.model, self.name = model, f"openai:{model}"
         self.floor, self.floored = floor, 0
-        self.batch_size = 8 * concurrency  # several rounds, so that one slow answer does not leave the server idle
+        # Several rounds, so that one slow answer does not leave the server idle.
+        self.batch_size = 8 * self.remote.at_once
         self.engine = probe(self._ask, talk, Replies(self.remote.shown, model), prompt)
         self.labels = self.engine.words = Words(self.engine.words)
         self._known: dict[tuple[str, str], Said | None] = {}
@@ -133,6 +142,10 @@ class OpenAIChatModel(Served):
             image_format=LOSSY.get(image_format),
             prompt=prompt,
         )
+
+    def tokens_expected(self, height: int, width: int, question: str | None) -> tuple[float, float]:
+        """About how many: a token for 750 pixels, as Claude has them; patches of 28 x 28 pixels come close."""
+        return height * width // 750 + len(question or "") // 4 + 20, 1
 
     def settle(self, view: View, target: int | str | None, question: str | None) -> ChatBound:
         """Settle the answer; without a target it is the first token that the model gives for the whole image."""

@@ -13,7 +13,7 @@ from whymask.models.chat.sglang import InputTokens
 from whymask.models.chat.tokens import Said, said
 from whymask.models.chat.top import TopTokens
 from whymask.models.chat.vllm import ChosenTokens, PromptTokens
-from whymask.models.remote import RETRIED, StatusError
+from whymask.models.posting import RETRIED, StatusError
 
 Ask = Callable[[Sequence[Request[Any]]], list[Any]]
 """Sends requests and returns what was read from the replies."""
