@@ -18,7 +18,7 @@ from whymask.arrays import Bools, Floats, Rows
 from whymask.errors import WhymaskError, whole
 from whymask.explainer.answers import first_choices
 from whymask.explainer.binding import answering, bind, bind_fills, divided
-from whymask.explainer.costs import affordable, costs, needs_price
+from whymask.explainer.costs import affordable, costs, unknown_cost
 from whymask.explainer.responder import Filled, Responder
 from whymask.images.controls import control_pictures
 from whymask.images.imaging import ImageSource, Resize, viewable
@@ -258,7 +258,7 @@ class Case:
 
     def start(self, recipe: Recipe, seed: int = 0, *, budget: int | None = None, progress: Listener = None) -> Search:
         """A search of this case, for the driver to advance."""
-        if needs_price(self.model):
+        if unknown_cost(self.model):
             self.ask(np.ones((1, self.partition.n), dtype=bool))
         problem, oracle = self.problem(seed), self._oracle_of_search()
         return Search(recipe, problem, self, budget=budget, oracle=oracle, progress=progress, fills=self.fills)

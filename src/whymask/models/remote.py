@@ -46,6 +46,7 @@ AHEAD = 8  # requests that are encoded before an endpoint has room for them
 PEERS = 8  # replies after which it is known how long one takes
 LATE = 4.0  # times the median of its peers: then a request is sent a second time
 SHORTEST = 0.1  # seconds before which that is not done
+UNKNOWN = 5.0  # seconds after which it is done while nothing is known, if there is another endpoint
 HEDGED = 0.1  # the share of all requests that may be sent a second time, beside PEERS
 
 
@@ -210,6 +211,7 @@ class Remote:
         """The reply to a request, or to a second copy of it where the first takes far longer than its peers."""
         sent, before = self._loop.time(), endpoint.failure
         first = asyncio.create_task(self._try(request, endpoint, retry=retry))
+        first.add_done_callback(lambda _: self._free.give_back(endpoint))  # also where it is cancelled before it begins
         copies = {first}
         try:
             while not first.done():
@@ -230,8 +232,10 @@ class Remote:
 
     @property
     def _late(self) -> float:
-        """Seconds after which a request takes far longer than its peers; infinite while that is not known."""
-        return max(SHORTEST, LATE * median(self._peers)) if len(self._peers) >= PEERS else inf
+        """Seconds after which a request takes far longer than its peers."""
+        if len(self._peers) < PEERS:
+            return UNKNOWN if len(self.endpoints) > 1 else inf
+        return max(SHORTEST, LATE * median(self._peers))
 
     @property
     def _may_hedge(self) -> bool:
@@ -245,9 +249,11 @@ class Remote:
             return await self._try(request, other, hedge=True)
         except ExhaustedError as error:  # the first copy is on its way
             raise _TryFailedError(str(error), other) from None
+        finally:
+            self._free.give_back(other)
 
     async def _try(self, request: _Request, endpoint: Endpoint, *, retry: bool = False, hedge: bool = False) -> Any:
-        """The reply of an endpoint that was taken, and is given back however this ends."""
+        """The reply of an endpoint that was taken."""
         sent, under_way, before = self._loop.time(), endpoint.under_way, endpoint.failure
         try:
             self.spending.send(request.images, retry=retry, hedge=hedge)
@@ -260,8 +266,6 @@ class Remote:
         except NoReplyError as error:
             endpoint.failed(before, self._loop.time(), overloaded=error.overloaded, wait=error.wait)
             raise _TryFailedError(str(error), endpoint, error.status) from None
-        finally:
-            self._free.give_back(endpoint)
         seconds = self._loop.time() - sent
         self._peers.append(seconds)
         endpoint.replied(under_way, seconds)

@@ -124,6 +124,7 @@ class Spending:
         self.per_request = per_request  # the most images in one
         self.spent = Spent()
         self._waiting = 0  # images in requests without a reply so far
+        self._made, self._full = 0.0, 0  # requests for all forwards, and how many would have held them
 
     @property
     def left(self) -> int | None:
@@ -132,9 +133,19 @@ class Spending:
         return None if left == inf else max(0, int(left))
 
     @property
-    def priced(self) -> bool:
-        """Whether the cost of an image is known, where it is limited."""
-        return self.max_cost is None or self.spent.images > 0
+    def known(self) -> bool:
+        """Whether what a forward costs is known, where that is limited."""
+        return self._full > 0 or (self.max_cost is None and self.max_requests is None)
+
+    @property
+    def each(self) -> float:
+        """How many requests take the place of one: retries count, and scores that need several."""
+        return max(1.0, self._made / self._full) if self._full else 1.0
+
+    def responded(self, images: int, requests: float) -> None:
+        """Learn from forwards of some images, which took so many requests."""
+        self._made += requests
+        self._full += -(-images // self.per_request)
 
     @property
     def _requests_left(self) -> float:
