@@ -87,9 +87,10 @@ def serve_model(
     loaded = load(model, **values("--model-option", model_option), **given)
     if not isinstance(loaded, Mllm):
         raise WhymaskError(f"{public(model)} is no multimodal model that answers in words: 'whymask serve' serves it.")
-    run(loaded, host=host, port=port, allow_hosts=allow_host or (), api_key=api_key, ready=_ready)
+    ready = partial(_ready, given=api_key is not None)
+    run(loaded, host=host, port=port, allow_hosts=allow_host or (), api_key=api_key, ready=ready)
 
 
-def _ready(url: str, key: str | None) -> None:
-    shown = f" with the key {key}" if key else ""
+def _ready(url: str, key: str | None, given: bool) -> None:
+    shown = f" with the key {key}" if key and not given else ""
     print(f"Serving {url}{shown} (Ctrl-C ends it).", flush=True)

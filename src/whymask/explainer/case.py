@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import platform
 import time
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import version
+from math import ceil
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -27,7 +28,7 @@ from whymask.images.panels import cut
 from whymask.images.partition import Partition, Regions
 from whymask.methods import Recipe
 from whymask.metrics.curves import Curves
-from whymask.models.base import Bound, Model, Wanted, meaning, named
+from whymask.models.base import Bound, Measures, Model, Wanted, meaning, named
 from whymask.models.batching import Batching
 from whymask.models.memory import PeakMemory
 from whymask.models.spending import Spent, account
@@ -37,6 +38,7 @@ from whymask.results.ordering import Ordering
 from whymask.results.verdict import Controls, Kept
 from whymask.search.answer import AnswerOracle, score
 from whymask.search.driver import Piece, Progress, Search, SearchResult, drive, in_batches
+from whymask.search.measured import Measured, MeasuredOracle
 from whymask.search.objective import SUFF_NECC, SUFFICIENCY, Ledger, Objective, OverFills, over_fills
 from whymask.search.oracle import Oracle, Responses
 from whymask.search.protocol import Algorithm, Problem
@@ -116,7 +118,10 @@ class Case:
 
     def filled(self, bound: Bound) -> Filled:
         """The image on one fill, or another picture, with the same answers."""
-        return Filled(self, bound) if self.rival is None else Filled(self, bound, each=(bound, self.rival), margin=True)
+        responses = Measured(samples=self.model.samples) if isinstance(self.model, Measures) else Responses()
+        if self.rival is None:
+            return Filled(self, bound, responses)
+        return Filled(self, bound, responses, each=(bound, self.rival), margin=True)
 
     def again(self, **changes: Any) -> Case:
         """The same image and regions with another target (None: the model's own answer), or with other fills."""
@@ -142,7 +147,8 @@ class Case:
 
     def oracle(self) -> Oracle:
         """What is known so far, for one more query."""
-        return Oracle(*(filled.responses for filled in self.fills), how=self.over_fills)
+        kind = MeasuredOracle if self.measured else Oracle
+        return kind(*(filled.responses for filled in self.fills), how=self.over_fills)
 
     def _oracle_of_search(self) -> Oracle:
         """The same for a search, whose sets may have to keep the answer."""
@@ -203,10 +209,6 @@ class Case:
             The scores (B,) of `rows` (B, n); the controls, which a mask without regions has none of; and the forwards
             without a cache, and those for images that are not `known`.
         """
-        oracle = self.oracle()
-        for asked, before in zip(oracle.asked, known, strict=False):
-            asked |= before  # counted as if a search ran alone: what it has asked for is known, other images are not
-        query = oracle.open(rows, SUFFICIENCY, "probe")
         fills = [filled.bound.fill for filled in self.fills]
         pictures = control_pictures(self.bound.canvas, fills, self.partition.pixels(mask))
         options: dict[str, Any] = {"target": self.bound.aim, "question": self.settings.get("question")}
@@ -220,9 +222,7 @@ class Case:
         }
         whole_image = np.ones((1, self.partition.n), dtype=bool)
         more = [(filled, whole_image) for some in shown.values() for filled in some]
-        responses = self._send([*zip(self.fills, query.by_fill, strict=True), *more])
-        (scores,) = oracle.by_side(query, np.concatenate(responses[: len(self.fills)]))
-        values = iter(responses[len(self.fills) :])
+        scores, values, nominal, fresh = self._afresh(rows, more) if self.measured else self._once(rows, more, known)
         named = {
             name: float(over_fills(np.stack([next(values) for _ in some]), self.over_fills)[0])
             for name, some in shown.items()
@@ -230,7 +230,49 @@ class Case:
         controls = Controls(named.pop("flat"), named.pop("shuffled"), named) if named else None
         if controls and self.keep_answer:
             controls = replace(controls, kept=self._kept(mask, shown))
-        return scores, controls, query.nominal[0] + len(more), query.fresh[0] + len(more)
+        return scores, controls, nominal, fresh
+
+    def _once(
+        self, rows: Bools, more: Sequence[Piece], known: Sequence[Set[bytes]]
+    ) -> tuple[Floats, Iterator[Floats], int, int]:
+        """Scores of sets (B, n), responses to further pieces, and the forwards as `controls` returns them."""
+        oracle = self.oracle()
+        for asked, before in zip(oracle.asked, known, strict=False):
+            asked |= before  # counted as if a search ran alone: what it has asked for is known, other images are not
+        query = oracle.open(rows, SUFFICIENCY, "probe")
+        responses = self._send([*zip(self.fills, query.by_fill, strict=True), *more])
+        (scores,) = oracle.by_side(query, np.concatenate(responses[: len(self.fills)]))
+        values = iter(responses[len(self.fills) :])
+        return scores, values, query.nominal[0] + len(more), query.fresh[0] + len(more)
+
+    def _afresh(self, rows: Bools, more: Sequence[Piece]) -> tuple[Floats, Iterator[Floats], int, int]:
+        """The same from answers that no search has seen: those it chose a mask by favour that mask."""
+        pieces = [*((filled, rows) for filled in self.fills), *more]
+        times = self._times
+        responses = self._send([piece for _ in range(times) for piece in pieces])
+        means = [np.mean(responses[i :: len(pieces)], axis=0) for i in range(len(pieces))]
+        scores = over_fills(np.stack(means[: len(self.fills)]), self.over_fills)
+        sent = times * sum(len(some) for _, some in pieces)
+        return scores, iter(means[len(self.fills) :]), sent, sent
+
+    @property
+    def measured(self) -> bool:
+        """Whether scores are shares of answers."""
+        return isinstance(self.model, Measures)
+
+    @property
+    def answers(self) -> dict[str, int]:
+        """How many answers each reported score is a share of, for the provenance; empty where it is a probability."""
+        if not isinstance(self.model, Measures):
+            return {}
+        alike = len(self.fills) if self.over_fills == "mean" else 1
+        return {"answers": self._times * self.model.samples * alike}
+
+    @property
+    def _times(self) -> int:
+        """How often each masked image of a result is asked about."""
+        assert isinstance(self.model, Measures)
+        return ceil(self.model.reported / (self.model.samples * len(self.fills)))
 
     def _kept(self, mask: Bools, shown: Mapping[str, Sequence[Filled]]) -> Kept:
         """Whether the model gives the answer to a mask (n,), the rest, the blank image and the controls."""
@@ -364,6 +406,7 @@ class Case:
                 b"".join(filled.bound.fill.tobytes() for filled in self.fills)
             ).hexdigest()[:16],
             **self.settings,
+            **self.answers,
             **self.model.settings,
             **self.bound.settings,
             "batch_size": self.batching.size,

@@ -110,8 +110,8 @@ class Response:
 class Model(Protocol):
     """A model that can be run forward.
 
-    This is all that is required. `Answers`, `Generates` and `differentiable.Differentiates` are what a model may offer
-    besides.
+    This is all that is required. `Answers`, `Generates`, `Measures`, `RespondsEach` and `differentiable.Differentiates`
+    are what a model may offer besides.
     """
 
     name: str
@@ -144,6 +144,14 @@ class Answers(Protocol):
     """A model that has names for its answers."""
 
     labels: Any  # names by number, as `Response.top` has it
+
+
+@runtime_checkable
+class Measures(Protocol):
+    """A model whose scores are measured: each is the mean over some answers to one masked image."""
+
+    samples: int  # answers each time
+    reported: int  # answers, at least, behind each score of a result
 
 
 @runtime_checkable

@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from copy import copy
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from math import inf
@@ -136,6 +137,17 @@ class ImageText(Mllm):
         """Whether one question may be about several images: a chat template says where each of them goes."""
         return self.processing.chats
 
+    def within(self, **pixels: int) -> Self:
+        """The same model with other limits of its processor, where it has them."""
+        own = self.processing
+        if "longest_edge" not in (getattr(own.images, "size", None) or {}):
+            return super().within(**pixels)
+        made = copy(self)
+        made.processing = Processing(own.processor, self.dialogue, self.device, {**own.options, **pixels})
+        made.geometry = replace(cast(OwnPreprocessing, self.geometry), processing=made.processing, layout=made.layout)
+        made._layouts = {}
+        return made
+
     def layout(self, shape: tuple[int, int], panels: tuple[Panel, ...] = ()) -> Layout | None:
         """Where the pixels of canvases of this shape go; None where they are masked before they are processed."""
         key = (shape, panels)
@@ -203,19 +215,26 @@ class ImageText(Mllm):
         return int(made[self.text].shape[1])
 
     def write(
-        self, inputs: Any, bounds: Sequence[Bound], tokens: int, choose: Choose | None = None
+        self,
+        inputs: Any,
+        bounds: Sequence[Bound],
+        tokens: int,
+        choose: Choose | None = None,
+        each: Sequence[int] | None = None,
     ) -> list[tuple[int, ...]]:
         """By transformers' own generation; what is chosen is chosen from the model's probabilities as they are."""
-        asked, ends = cast(Sequence[ImageTextBound], bounds), self.ends()
+        about = [i for i, count in enumerate(each or [1] * len(bounds)) for _ in range(count)]
+        asked, ends = cast(Sequence[ImageTextBound], [bounds[i] for i in about]), self.ends()
         said: list[tuple[int, ...]] = [()] * len(asked)
         for rows in self._groups(asked):
             chosen = {} if choose is None else {"logits_processor": [_Chosen(choose, rows)], "repetition_penalty": 1.0}
             with torch.no_grad(), self._evaluating():
-                batch = self._batch(inputs[rows], [asked[i] for i in rows], [()] * len(rows))
+                images = inputs[[about[row] for row in rows]]
+                batch = self._batch(images, [asked[row] for row in rows], [()] * len(rows))
                 made = self._generated(batch, max_new_tokens=tokens, **chosen)
-            for i, ids in zip(rows, made.sequences[:, -len(made.logits) :].tolist(), strict=True):
+            for row, ids in zip(rows, made.sequences[:, -len(made.logits) :].tolist(), strict=True):
                 end = next((place + 1 for place, token in enumerate(ids) if token in ends), len(ids))
-                said[i] = tuple(ids[:end])
+                said[row] = tuple(ids[:end])
         return said
 
     def differentiable(self, bound: Bound) -> Differentiable:

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from whymask.arrays import Floats
+from whymask.errors import WhymaskError
 from whymask.images.imaging import ImageSource, Resize
 from whymask.models.base import Bound, GridModel, Response, View
 from whymask.models.dialogue import Answer, Dialogue, TokenTexts, over_positions
@@ -74,16 +75,26 @@ class Mllm(GridModel):
 
     @abstractmethod
     def write(
-        self, inputs: Any, bounds: Sequence[Bound], tokens: int, choose: Choose | None = None
+        self,
+        inputs: Any,
+        bounds: Sequence[Bound],
+        tokens: int,
+        choose: Choose | None = None,
+        each: Sequence[int] | None = None,
     ) -> list[tuple[int, ...]]:
         """The tokens of answers to masked inputs (B, ...), at most so many and with the one that ends an answer.
 
-        `choose` picks each token; by default it is the likeliest.
+        `choose` picks each token; by default it is the likeliest. `each` (B,) is how many answers to give to each
+        input, by default one; the rows that `choose` gets are numbers of answers.
         """
 
     def generate(self, inputs: Any, bounds: Sequence[Bound], tokens: int = 8) -> list[str]:
         """What the model answers to masked inputs (B, ...), greedily and at most so many tokens long."""
         return [self.said(ids) for ids in self.write(inputs, bounds, tokens)]
+
+    def within(self, **pixels: int) -> Self:
+        """The same model with other limits of its preprocessing, such as max_pixels, where it has them."""
+        raise WhymaskError(f"{self.name} has no limits of pixels: leave {' and '.join(pixels)} out.")
 
     def said(self, ids: Sequence[int]) -> str:
         """An answer as text, without the token that ends it."""

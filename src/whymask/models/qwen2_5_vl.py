@@ -1,8 +1,9 @@
 """Qwen2.5-VL: patches of an image of any shape, windows of them attended together."""
 
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from math import ceil, floor, sqrt
-from typing import Any
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
@@ -80,6 +81,14 @@ class Qwen25VL(TowerMllm):
         super().__init__(module, tokenizer, view=view, **options)
         self.tower = BatchedTower(self.module.model.visual) if agrees() else None
         self.settings["windows"] = "batched" if self.tower else "one by one"
+
+    def within(self, **pixels: int) -> Self:
+        """The same model with other limits; it never gets more pixels than it was loaded with."""
+        made, geometry = copy(self), cast(Patches, self.geometry)
+        most = min(pixels.get("max_pixels", geometry.max_pixels), geometry.max_pixels)
+        least = min(pixels.get("min_pixels", geometry.min_pixels), most)
+        made.geometry = replace(geometry, min_pixels=least, max_pixels=most)
+        return made
 
     def encode(self, canvas: Canvas) -> torch.Tensor:
         """Pixels (H, W, 3) to normalised patches (patches, channels * frames, pixels)."""

@@ -183,6 +183,8 @@ for _family in (
            ("httpx",), "http", ids="https?:.*"),
     Family("openai:NAME", "chat server of a multimodal model (vLLM, SGLang, OpenAI, ...): base_url=",
            "whymask.models.openai_chat:OpenAIChatModel", ("httpx",), "http", can=("question",), ids="openai:(.*)"),
+    Family("answers:NAME", "chat server without log-probabilities, whose scores are measured: base_url=, samples=",
+           "whymask.models.sampled:AnsweringModel", ("httpx",), "http", can=("question",), ids="answers:(.*)"),
     Family("FILE.onnx", "ONNX classifier: size=, mean=, std=, layout=, activation=",
            "whymask.models.onnx:OnnxClassifier", ("onnxruntime",), "onnx", ids=r"(?P<file>.*\.onnx)"),
     Family("yolo:FILE.onnx", "YOLO detector as an ONNX file: labels=, size=", "whymask.models.yolo:load",

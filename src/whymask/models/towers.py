@@ -167,26 +167,35 @@ class TowerMllm(Mllm):
         return len(asked.before) + prod(self.token_grid(asked.canvas.shape[:2])) + len(asked.after)
 
     def write(
-        self, inputs: Any, bounds: Sequence[Bound], tokens: int, choose: Choose | None = None
+        self,
+        inputs: Any,
+        bounds: Sequence[Bound],
+        tokens: int,
+        choose: Choose | None = None,
+        each: Sequence[int] | None = None,
     ) -> list[tuple[int, ...]]:
-        """Answers of at most so many tokens; the image is seen once."""
-        asked, rows = cast(Sequence[TowerBound], bounds), range(len(bounds))
-        twice = self._alone(asked)
-        if twice:
-            inputs, asked = torch.cat([inputs, inputs]), [*asked, *asked]
-        said: list[tuple[int, ...]] = [() for _ in asked]
-        ends = self.ends()
+        """Answers of at most so many tokens; an image is seen once, and answers that begin alike are read once."""
+        asked, ends = cast(Sequence[TowerBound], bounds), self.ends()
+        about = [i for i, count in enumerate(each or [1] * len(asked)) for _ in range(count)]
+        said: list[tuple[int, ...]] = [() for _ in about]
         with torch.no_grad():
-            seen = self.see(inputs, asked[0].canvas.shape[:2])
+            both = torch.cat([inputs, inputs]) if self._alone(asked) else inputs
+            seen = self.see(both, asked[0].canvas.shape[:2])
             for _ in range(tokens):
-                hidden, last = self._read(seen, asked, said)
-                logits = self.module.lm_head(hidden[torch.arange(len(asked)), torch.from_numpy(last)])[: len(rows)]
-                chosen = logits.float().argmax(dim=1) if choose is None else choose(logits.float(), rows)
-                both = zip(said, chosen.tolist() * (2 if twice else 1), strict=True)
-                said = [ids if ids and ids[-1] in ends else (*ids, new) for ids, new in both]
-                if all(ids[-1] in ends for ids in said):
+                live = [answer for answer, ids in enumerate(said) if not ids or ids[-1] not in ends]
+                if not live:
                     break
-        return said[: len(rows)]
+                texts = list(dict.fromkeys((about[answer], said[answer]) for answer in live))
+                place = {text: number for number, text in enumerate(texts)}
+                texts = texts * 2 if self._alone(texts) else texts
+                images = [image for image, _ in texts]
+                hidden, last = self._read(seen[images], [asked[i] for i in images], [ids for _, ids in texts])
+                logits = self.module.lm_head(hidden[torch.arange(len(texts)), torch.from_numpy(last)]).float()
+                logits = logits[[place[about[answer], said[answer]] for answer in live]]
+                chosen = logits.argmax(dim=1) if choose is None else choose(logits, live)
+                for answer, token in zip(live, chosen.tolist(), strict=True):
+                    said[answer] += (token,)
+        return said
 
     def compile(self) -> None:
         """Compile the layers; the next forward takes up to half a minute more, and all later ones less."""
@@ -200,9 +209,9 @@ class TowerMllm(Mllm):
             layer._compiled_call_impl = None
         self.settings["compiled"] = "no"
 
-    def _alone(self, bounds: Sequence[Bound]) -> bool:
+    def _alone(self, rows: Sequence[Any]) -> bool:
         """Whether to double a batch of one: it would be compiled anew, all larger ones share one compilation."""
-        return len(bounds) == 1 and self.settings["compiled"] == "yes"
+        return len(rows) == 1 and self.settings["compiled"] == "yes"
 
     def _compile_if_it_pays(self, inputs: torch.Tensor, bounds: Sequence[TowerBound]) -> None:
         """Compile when asked to, or once the images seen would have paid for it: nobody knows how many follow."""

@@ -13,7 +13,8 @@ from whymask.interop.coco import to_coco_rle
 from whymask.results.base import Explanation
 from whymask.results.figure import mask_figure
 from whymask.results.storage import ROUNDING, Arrays, Header, are_regions, is_number
-from whymask.results.verdict import Controls, Thresholds, Verdict, judge
+from whymask.results.verdict import Controls, Thresholds, Verdict, judge, measured
+from whymask.search.measured import interval
 from whymask.utils.archive import require
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class EvidenceMask(Explanation):
 
     def judge(self, at: Thresholds | None = None) -> Verdict:
         """The verdict by other thresholds; results/verdict.py says what they mean."""
-        return judge(
+        found = judge(
             full=self.image.full_score,
             score=self.score,
             removed=self.removed_score,
@@ -68,6 +69,33 @@ class EvidenceMask(Explanation):
             at=at,
             answer=self.target.label,
         )
+        if self.answers is None:
+            return found
+        at = at or Thresholds()
+        needed = max(at.least, at.share * self.image.full_score if self.goal is None else self.goal)
+        return measured(found, score=self.score, needed=needed, answers=self.answers)
+
+    @property
+    def answers(self) -> int | None:
+        """How many answers each score is measured from; None where scores are probabilities."""
+        answers = self.provenance.get("answers")
+        return answers if isinstance(answers, int) and answers > 0 else None
+
+    @property
+    def intervals(self) -> dict[str, tuple[float, float]]:
+        """Where each score lies with 95 % confidence, where they are measured from answers; else empty.
+
+        The answers are none of those by which the search has chosen the mask.
+        """
+        if self.answers is None:
+            return {}
+        scores = {
+            "score": self.score,
+            "removed_score": self.removed_score,
+            "full_score": self.full_score,
+            "blank_score": self.blank_score,
+        }
+        return {name: interval(score, self.answers) for name, score in scores.items()}
 
     @property
     def sufficient(self) -> bool | None:
@@ -133,6 +161,8 @@ class EvidenceMask(Explanation):
                 for other in self.alternatives
             ],
         }
+        if self.intervals:
+            own["intervals"] = {name: list(ends) for name, ends in self.intervals.items()}
         if self.panels:
             own["by_image"] = self.by_image(self.regions)
         own["controls"] = None if self.controls is None else self.controls.as_dict()

@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 from whymask.errors import WhymaskError
 from whymask.images.masking import fill_names
+from whymask.search.measured import interval
 
 AS_THE_REST = {"blur": "blurred", "mean": "one colour", "dark_defocus": "dark and blurred", "image": "another image"}
 IN_ITS_PLACE = {
@@ -183,6 +184,16 @@ def judge(
     where = f" where the rest is {_listed(fill)}" if controls and fill else ""
     return Verdict(
         "enough", f"These regions are enough: alone they score {score:.2f}{where}{kept}; the whole image {full:.2f}."
+    )
+
+
+def measured(found: Verdict, *, score: float, needed: float, answers: int) -> Verdict:
+    """A verdict on scores that are shares of so many answers: how far the mask's may be from the true one."""
+    low, high = interval(score, answers)
+    open_to_doubt = f": it is not certain whether that is at least {needed:.2f}" if low < needed <= high else ""
+    return found._replace(
+        sentence=f"{found.sentence} Scores are measured from {answers} answers each: with 95 % confidence these "
+        f"regions score between {low:.2f} and {high:.2f}{open_to_doubt}."
     )
 
 

@@ -6,7 +6,7 @@ from itertools import islice
 import numpy as np
 
 from whymask.arrays import Bools, Floats
-from whymask.search.objective import SUFFICIENCY, Objective, OverFills, Response, over_fills, pack
+from whymask.search.objective import SUFFICIENCY, Objective, OverFills, Response, over_fills, pack, unpack
 
 
 class Archive:
@@ -20,13 +20,20 @@ class Archive:
         self.fills, self.how, self.targets = fills, how, targets
         self._sets: dict[bytes, int] = {}  # packed bits -> place
         self._responses: tuple[dict[int, Response], ...] = tuple({} for _ in range(fills))  # place -> response
+        self._answers: tuple[dict[int, float], ...] = tuple({} for _ in range(fills))  # place -> answers behind it
         self._n = 0
         self._rows: Bools = np.empty((0, 0), dtype=bool)
 
-    def add(self, fill: int, keys: list[bytes], responses: Sequence[Response], n: int) -> None:
-        """Note the responses on one fill to sets not asked for on it before, by their packed bits."""
+    def add(
+        self, fill: int, keys: list[bytes], responses: Sequence[Response], n: int, answers: Sequence[float] = ()
+    ) -> None:
+        """Note the responses on one fill to sets, by their packed bits.
+
+        Responses that are measured may come again, as they are after more answers.
+        """
         places = [self._sets.setdefault(key, len(self._sets)) for key in keys]
         self._responses[fill].update(zip(places, responses, strict=True))
+        self._answers[fill].update(zip(places, answers, strict=False))
         self._n = n
 
     @property
@@ -34,9 +41,7 @@ class Archive:
         """(m, n) kept sets; made when they are read, since most searches never do."""
         new = list(islice(self._sets, len(self._rows), None))
         if new:
-            bits = np.frombuffer(b"".join(new), dtype=np.uint8).reshape(len(new), -1)
-            unpacked = np.unpackbits(bits, axis=1, count=self._n).astype(bool)
-            self._rows = np.concatenate([self._rows.reshape(-1, self._n), unpacked])
+            self._rows = np.concatenate([self._rows.reshape(-1, self._n), unpack(new, self._n)])
         return self._rows
 
     @property
@@ -45,6 +50,15 @@ class Archive:
         targets = () if self.targets is None else (self.targets,)
         values = np.full((self.fills, len(self._sets), *targets), np.nan)
         for some, known in zip(values, self._responses, strict=True):
+            if known:
+                some[list(known)] = list(known.values())
+        return values
+
+    @property
+    def answers(self) -> Floats:
+        """How many answers each response is the mean of, (fills, m); infinitely many where it is a probability."""
+        values = np.full((self.fills, len(self._sets)), np.inf)
+        for some, known in zip(values, self._answers, strict=True):
             if known:
                 some[list(known)] = list(known.values())
         return values
@@ -92,11 +106,14 @@ class Archive:
         known = (size for size in range(1, largest + 1) if (sizes == size).any())
         return {size: float(responses[sizes == size].max()) for size in known}
 
-    def near(self, objective: Objective, mask: Bools) -> tuple[Bools, Floats]:
-        """What is observed of sets that are at most twice as large as `mask` (n,): larger ones behave differently."""
+    def near(self, objective: Objective, mask: Bools) -> tuple[Bools, Floats, Floats]:
+        """What is observed of sets that are at most twice as large as `mask` (n,): larger ones behave differently.
+
+        That is the sets (m, n), F on each fill (fills, m), and how many answers it rests on, (fills, m).
+        """
         rows, scores = self.observed(objective)
         small = (rows.sum(axis=1) <= 2 * mask.sum()) & ~np.isnan(scores).all(axis=0)
-        return rows[small], scores[:, small]
+        return rows[small], scores[:, small], self.answers[:, small]
 
 
 class OfTarget(Archive):
@@ -116,6 +133,11 @@ class OfTarget(Archive):
         """What the model said of this target, (fills, m); NaN where it was not asked."""
         responses: Floats = self.every.responses[..., self.target]
         return responses
+
+    @property
+    def answers(self) -> Floats:
+        """How many answers each response is the mean of, (fills, m)."""
+        return self.every.answers
 
     def score(self, rows: Bools, objective: Objective, fills: Sequence[int] | None = None) -> Floats:
         """F (B,) of sets (B, n) on some of the fills, or all; they must have been asked for."""

@@ -129,8 +129,14 @@ class Search:
         return list(zip(self.fills, self.query.by_fill, strict=True))
 
     def answer(self, responses: Floats) -> None:
-        """Give the search the responses to `query.send` and let it go on to its next query."""
-        self._advance(self.oracle.answer(self.query, responses))
+        """Give the search the responses to `query.send` and let it go on to its next query, unless some are open."""
+        scores = self.oracle.answer(self.query, responses)
+        left = None if self.budget is None else self.budget - self.oracle.ledger.mec
+        again = self.oracle.again(self.query, self.ask.best, left)
+        if again is None:
+            self._advance(scores)
+        else:
+            self.query = again
 
     def fit(self, purse: Purse) -> None:
         """Pay for the query, or for what can be paid of it; a search that then cannot go on ends with its best."""

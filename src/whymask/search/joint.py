@@ -178,8 +178,8 @@ class _Target:
     def propose(self, known: set[bytes], rng: np.random.Generator) -> Bools:
         """Sets (., n) that may be better for this target, drawn from its surrogate."""
         mask = self.best.mask
-        near, scores = self.archive.near(SUFFICIENCY, mask)
-        self.surrogate.fit(near, scores, mask)
+        near, scores, answers = self.archive.near(SUFFICIENCY, mask)
+        self.surrogate.fit(near, scores, mask, answers)
         largest = max(1, LARGEST - len(near) // PATIENCE)
         if self.best.goal is None:
             return propose(mask, self.surrogate, known, largest, OWN, rng)

@@ -31,6 +31,11 @@ class CoarseArchive(Archive):
         """What the model said to each on each fill, (fills, m); NaN where it was not asked."""
         return self.fine.responses
 
+    @property
+    def answers(self) -> Floats:
+        """How many answers each response is the mean of, (fills, m)."""
+        return self.fine.answers
+
     def score(self, rows: Bools, objective: Objective, fills: Sequence[int] | None = None) -> Floats:
         """F (B,) of sets (B, n) on some of the fills, or all; they must have been asked for."""
         return self.fine.score(np.take(rows, self.parents, axis=1), objective, fills)

@@ -14,7 +14,7 @@ from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 
-from whymask.arrays import Floats, Rows
+from whymask.arrays import Bools, Floats, Rows
 from whymask.errors import WhymaskError, unknown
 
 OverFills = Literal["mean", "min"]
@@ -150,6 +150,12 @@ class Ledger:
 def complement(rows: Rows) -> Rows:
     """The complementary images: what each row hides is shown, and vice versa."""
     return ~rows if rows.dtype == np.bool_ else 1 - rows
+
+
+def unpack(keys: Sequence[bytes], n: int) -> Bools:
+    """The sets (m, n) of these packed bits."""
+    bits = np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(len(keys), -1)
+    return np.unpackbits(bits, axis=1, count=n).astype(bool)
 
 
 def pack(rows: Rows) -> list[bytes]:

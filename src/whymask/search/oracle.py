@@ -2,12 +2,14 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from math import inf
 
 import numpy as np
 
 from whymask.arrays import Bools, Floats, Rows
 from whymask.search.archive import Archive
 from whymask.search.objective import Ledger, LedgerStage, Objective, OverFills, Response, over_fills, pack
+from whymask.search.protocol import Found
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,14 @@ class Responses:
     def answers_to(self, rows: Rows) -> list[int | None]:
         """The answers to the images that keep these sets (B, n), as far as they are known."""
         return [self.answers.get(key) for key in pack(rows)]
+
+    def note(self, key: bytes, response: Response) -> None:
+        """Take a response."""
+        self.scores[key] = response
+
+    def behind(self, key: bytes) -> float:
+        """How many answers a response is the mean of; a probability is worth any number."""
+        return inf
 
     def copy(self, key: bytes, source: "Responses") -> None:
         """Take what is known of one image from the responses on another fill."""
@@ -76,7 +86,7 @@ class Oracle:
         """Work out what F of `rows` (B, ...) on these fills, or all, still needs."""
         fills = tuple(range(len(self.responses))) if fills is None else fills
         images = objective.images(rows).reshape(-1, *rows.shape[1:])
-        keys, whole = pack(images), _whole(rows)
+        keys, whole = pack(images), key_of_all(rows)
         sides = [keys[start : start + len(rows)] for start in range(0, len(keys), len(rows))]
         nominal, fresh = [], []
         before: set[bytes] = set()
@@ -101,6 +111,10 @@ class Oracle:
         by_fill = self._take(query, responses)
         return over_fills(np.stack([query.objective.combine(one) for one in by_fill]), self.how)
 
+    def again(self, query: Query, best: Found, most: int | None) -> Query | None:
+        """What to ask once more before the search goes on, at most so many forwards: nothing, of exact responses."""
+        return None
+
     def by_side(self, query: Query, responses: Floats) -> Floats:
         """The same, but return the responses (sides, B) that F is made of."""
         return over_fills(self._take(query, responses), self.how)
@@ -110,7 +124,7 @@ class Oracle:
         if not self.asked[0]:
             return 0
         own = sum(target in proposed.get(key, (target,)) for keys in self.asked for key in keys)
-        whole = _whole(self.archive.rows[:1])
+        whole = key_of_all(self.archive.rows[:1])
         return own - (len(self.asked) - 1) * (whole in self.asked[0])
 
     def score(self, kept: Bools) -> float | None:
@@ -127,17 +141,21 @@ class Oracle:
 
     def _take(self, query: Query, responses: Floats) -> Floats:
         """Note the responses to `query.send`, count them, and return all that was asked for, (fills, sides, B)."""
-        values, whole = iter(responses.tolist()), _whole(query.send)
+        values, whole = iter(responses.tolist()), key_of_all(query.send)
         for known, keys in zip(self.responses, query.send_keys, strict=True):
-            known.scores.update((key, next(values)) for key in keys)
+            for key in keys:
+                known.note(key, next(values))
         if whole in query.keys:
             self._share(whole, query.fills[0])
         keys = [*dict.fromkeys(query.keys)]
         for fill, known in enumerate(self.responses):
-            new = [key for key in keys if key not in self.asked[fill] and (fill in query.fills or key == whole)]
-            self.asked[fill].update(new)
+            sent, asked = {*query.send_keys[fill]}, self.asked[fill]
+            here = [key for key in keys if fill in query.fills or key == whole]
+            new = [key for key in here if key in sent or key not in asked]
+            asked.update(new)
             if query.send.dtype == np.bool_:  # of pixel masks there is nothing to say about regions
-                self.archive.add(fill, new, [self.value(known, key) for key in new], query.send.shape[1])
+                found = [self.value(known, key) for key in new]
+                self.archive.add(fill, new, found, query.send.shape[1], [known.behind(key) for key in new])
         for side, nominal, fresh in zip(query.objective.sides, query.nominal, query.fresh, strict=True):
             self.ledger.add(query.stage, side, nominal, fresh)
         scores = np.array([[self.value(self.responses[fill], key) for key in query.keys] for fill in query.fills])
@@ -145,11 +163,12 @@ class Oracle:
 
     def _share(self, whole: bytes, source: int) -> None:
         """The whole image is the same on all fills: what is known of it on one is known on all."""
-        for known in self.responses:
-            if whole not in known.scores:
-                known.copy(whole, self.responses[source])
+        known = self.responses[source]
+        for other in self.responses:
+            if whole not in other.scores or other.behind(whole) < known.behind(whole):
+                other.copy(whole, known)
 
 
-def _whole(rows: Rows) -> bytes | None:
+def key_of_all(rows: Rows) -> bytes | None:
     """The key of the set that keeps every region, for rows that are sets."""
     return pack(np.ones((1, rows.shape[1]), dtype=bool))[0] if rows.dtype == np.bool_ else None

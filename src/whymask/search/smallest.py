@@ -127,7 +127,8 @@ def _larger(problem: Problem, selection: Selection, most: int) -> Selection:
 def _learned(problem: Problem, selection: Selection) -> Surrogate:
     """What all scored sets say about the regions of and around a mask."""
     surrogate = Surrogate(problem, SUFFICIENCY)
-    surrogate.fit(*problem.archive.near(SUFFICIENCY, selection.mask), selection.mask)
+    rows, scores, answers = problem.archive.near(SUFFICIENCY, selection.mask)
+    surrogate.fit(rows, scores, selection.mask, answers)
     return surrogate
 
 

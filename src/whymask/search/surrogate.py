@@ -4,6 +4,7 @@ import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 
 from whymask.arrays import Bools, Floats
+from whymask.search.measured import logarithms
 from whymask.search.objective import Objective
 from whymask.search.protocol import Problem
 
@@ -34,32 +35,46 @@ class Surrogate:
         # A probability moves by factors, a mean of two of them does not.
         self.logarithmic = objective.alpha == 1
 
-    def fit(self, rows: Bools, scores: Floats, around: Bools) -> None:
+    def fit(self, rows: Bools, scores: Floats, around: Bools, answers: Floats | None = None) -> None:
         """Learn from sets (m, n) with F on each fill (fills, m), those near `around` (n,) most.
 
         A set counts once for every fill on which F is known, that is, not NaN. Fills differ in their level, not in the
-        weights of the regions.
+        weights of the regions. Where F is measured by so many `answers` (fills, m), it counts by how well it is known.
         """
         found = []
-        for some in scores:
+        behind = np.full_like(scores, np.inf) if answers is None else answers
+        for some, number in zip(scores, behind, strict=True):
             known = ~np.isnan(some)
             if known.any():
-                found.append(self._centred(rows[known].astype(np.float64), some[known], around))
-        sets, values, trust = (np.concatenate(parts) for parts in zip(*found, strict=True))
+                found.append(self._centred(rows[known].astype(np.float64), some[known], around, number[known]))
+        sets, values, trust, variance = (np.concatenate(parts) for parts in zip(*found, strict=True))
         share = trust / trust.sum()
         self.around, self.scale = around.astype(np.float64), max(1e-3, float(np.sqrt(share @ values**2)))
         values = values / self.scale
-        weighted = sets * trust[:, None] / NOISE
+        weighted = sets * (trust / (NOISE + variance / self.scale**2))[:, None]
         self.factor = np.linalg.cholesky(self.precision + weighted.T @ sets)
         self.mean: Floats = cho_solve((self.factor, True), weighted.T @ values)
 
-    def _centred(self, sets: Floats, scores: Floats, around: Bools) -> tuple[Floats, Floats, Floats]:
-        """Sets and values of one fill around their means, and how much each counts for `around` (n,)."""
-        values = np.log(scores + FLOOR) if self.logarithmic else scores
+    def _centred(
+        self, sets: Floats, scores: Floats, around: Bools, answers: Floats
+    ) -> tuple[Floats, Floats, Floats, Floats]:
+        """Sets and values of one fill around their means, how much each counts for `around` (n,), and its variance."""
+        values, variance = self._values(scores, answers)
         exchanges = np.abs(sets - around).sum(axis=1) / 2
         trust = FAR + (1 - FAR) * np.exp(-exchanges / self.near)
         share = trust / trust.sum()
-        return sets - share @ sets, values - share @ values, trust
+        return sets - share @ sets, values - share @ values, trust, variance
+
+    def _values(self, scores: Floats, answers: Floats) -> tuple[Floats, Floats]:
+        """What the model is linear in, and the variance with which that is known from so many answers."""
+        exact = np.isinf(answers)
+        if exact.all():
+            return np.log(scores + FLOOR) if self.logarithmic else scores, np.zeros_like(scores)
+        finite = np.where(exact, 1.0, answers)
+        if self.logarithmic:
+            means, variances = logarithms(scores, finite)
+            return np.where(exact, np.log(scores + FLOOR), means), np.where(exact, 0.0, variances)
+        return scores, np.where(exact, 0.0, (scores * (1 - scores) + 1 / finite) / finite)
 
     def predict(self, rows: Bools) -> tuple[Floats, Floats]:
         """How much log F of sets (m, n) is expected to differ from that of `around`, and the standard deviation."""

@@ -65,8 +65,8 @@ def exchange(
         assert selection.score is not None
         if tries <= 0 or selection.score >= enough:
             break
-        rows, scores = problem.archive.near(objective, selection.mask)
-        surrogate.fit(rows, scores, selection.mask)
+        rows, scores, answers = problem.archive.near(objective, selection.mask)
+        surrogate.fit(rows, scores, selection.mask, answers)
         known = {row.tobytes() for row in rows[rows.sum(axis=1) == size]}
         largest = max(1, LARGEST - len(rows) // PATIENCE)
         proposed = propose(selection.mask, surrogate, known, largest, min(together, tries), rng, allowed)

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from whymask.errors import WhymaskError
 from whymask.serve.guard import RequestError
-from whymask.serve.request import read_image
+from whymask.serve.request import MAX_PIXELS, read_image
 
 MAX_BYTES = 20_000_000  # of a body
 MAX_IMAGES = 16
@@ -111,6 +111,13 @@ class Conversation(Strict):
         return [_image(part.image_url.url) for part in self.parts if isinstance(part, ImagePart)]
 
 
+class Limits(Strict):
+    """Of the preprocessing of images."""
+
+    min_pixels: int | None = Field(None, ge=1, le=MAX_PIXELS)
+    max_pixels: int | None = Field(None, ge=1, le=MAX_PIXELS)
+
+
 class ChatRequest(Conversation):
     """POST /v1/chat/completions."""
 
@@ -126,7 +133,7 @@ class ChatRequest(Conversation):
     prompt_logprobs: int | None = Field(None, ge=0, le=TOP_LOGPROBS)
     return_tokens_as_token_ids: bool = False
     return_token_ids: bool = False
-    mm_processor_kwargs: dict[str, int] = Field(default_factory=dict)
+    mm_processor_kwargs: Limits = Field(default_factory=lambda: Limits.model_validate({}))
     stream: Literal[False] = False
     user: str | None = None
 

@@ -24,6 +24,8 @@ from whymask.serve.sampling import Choice, Place, Sampler, places
 
 log = logging.getLogger(__name__)
 
+KEPT = 8  # models with limits of their own; they share all weights
+
 
 @dataclass(eq=False)
 class Reply:
@@ -42,8 +44,15 @@ class Work:
     asked: Asked
     done: Future[Reply] = field(default_factory=Future)
     bound: MllmBound | None = None
+    model: Mllm | None = None  # within the limits of the request
     said: tuple[int, ...] = ()  # the tokens of the message that is continued
     prompt_ids: list[int] = field(default_factory=list)
+
+    @property
+    def on(self) -> Mllm:
+        """The model it is for."""
+        assert self.model is not None
+        return self.model
 
 
 class Engine:
@@ -57,6 +66,7 @@ class Engine:
         self.model, self.waiting = model, waiting
         self.batching = Batching(model.batch_size)
         self.longest = context(model)
+        self.limited: dict[tuple[tuple[str, int], ...], Mllm] = {}
         self.queue: deque[Work] = deque()
         self.changed = threading.Condition()
         self.stopping = False
@@ -98,7 +108,7 @@ class Engine:
 
     def _answer(self, some: Sequence[Work]) -> None:
         """Answer requests: each batch that goes wrong fails its own."""
-        kinds: dict[tuple[Hashable, bool], list[Work]] = {}
+        kinds: dict[tuple[Hashable, ...], list[Work]] = {}
         for work in some:
             try:
                 self._prepare(work)
@@ -106,8 +116,8 @@ class Engine:
                 _fail(work, error)
                 continue
             bound = cast(MllmBound, work.bound)
-            kinds.setdefault((bound.key, _written(work.asked.request)), []).append(work)
-        for (_, written), together in kinds.items():
+            kinds.setdefault((id(work.model), bound.key, _written(work.asked.request)), []).append(work)
+        for (*_, written), together in kinds.items():
             self._together(self._write if written else self._score, together)
 
     def _together(self, run: Callable[[Sequence[Work]], None], some: Sequence[Work]) -> None:
@@ -143,6 +153,7 @@ class Engine:
                 )
             work.said = tuple(work.prompt_ids[len(ids) :])
         images = work.asked.images
+        model = work.model = self._within(request.mm_processor_kwargs.model_dump(exclude_none=True))
         view = model.view(images[0] if len(images) == 1 else images)
         bound = model.prompted(view, prompt)
         work.bound = bound.answered(Answer("", ((),) * (len(work.said) + 1), work.said), 0) if work.said else bound
@@ -150,8 +161,17 @@ class Engine:
         if needed > self.longest:
             raise RequestError(400, f"prompt and answer would have {needed} tokens, more than {self.longest}.")
 
+    def _within(self, pixels: dict[str, int]) -> Mllm:
+        """The model with the limits of a request; a few of these are kept."""
+        key = tuple(sorted(pixels.items()))
+        if pixels and key not in self.limited:
+            while len(self.limited) >= KEPT:
+                self.limited.pop(next(iter(self.limited)))
+            self.limited[key] = self.model.within(**pixels)
+        return self.limited[key] if pixels else self.model
+
     def _length(self, work: Work) -> int:
-        return self.model.length(cast(MllmBound, work.bound)) + len(work.said)
+        return work.on.length(cast(MllmBound, work.bound)) + len(work.said)
 
     def _score(self, some: Sequence[Work]) -> None:
         """One forward: the text that is continued, and one token after it."""
@@ -159,7 +179,7 @@ class Engine:
         counts = [len(bound.answer.wanted) for bound in bounds]
         starts = torch.tensor([0, *counts]).cumsum(0).tolist()
         with torch.no_grad():
-            logits = torch.cat([piece.float() for piece in self.model.logits(stacked(bounds), bounds)])
+            logits = torch.cat([piece.float() for piece in some[0].on.logits(stacked(bounds), bounds)])
             for i, work in enumerate(some):
                 own = logits[starts[i] : starts[i + 1]]
                 request = work.asked.request
@@ -171,11 +191,11 @@ class Engine:
                 self._finish(work, sampler, [(token,) for token in chosen], continued)
 
     def _write(self, some: Sequence[Work]) -> None:
-        """Answers of several tokens; the n answers of a request are rows of their own."""
-        bounds = [cast(MllmBound, work.bound) for work in some for _ in range(work.asked.request.n)]
+        """Answers of several tokens, n to each request."""
+        bounds = [cast(MllmBound, work.bound) for work in some]
         sampler = Sampler([work.asked.request for work in some])
         most = max(work.asked.request.tokens for work in some)
-        said = self.model.write(stacked(bounds), bounds, most, sampler)
+        said = some[0].on.write(stacked(bounds), bounds, most, sampler, [work.asked.request.n for work in some])
         start = 0
         for work in some:
             request = work.asked.request

@@ -86,7 +86,7 @@ class Uploads:
         A connection that is closed on unread data is reset, and the client may never see why it was refused.
         """
         left = self.size
-        with suppress(TimeoutError, ClientDisconnect):
+        with suppress(TimeoutError, ClientDisconnect, RuntimeError):  # the last of these where all has arrived
             async with asyncio.timeout(min(self.seconds, LINGER)):
                 async for chunk in request.stream():
                     left -= len(chunk)

@@ -27,7 +27,7 @@ from whymask.serve.chat import (
 from whymask.serve.connections import MOST
 from whymask.serve.engine import Engine, Reply, context, rendered
 from whymask.serve.guard import Guard, RequestError
-from whymask.serve.limits import Turns, Uploads
+from whymask.serve.limits import Turns, Uploads, unavailable
 from whymask.serve.sampling import Place
 
 LEAST = -9999.0  # in place of the log of 0, which JSON cannot hold; as vLLM does
@@ -101,6 +101,7 @@ def routes(engine: Engine, name: str, uploads: Uploads) -> APIRouter:
     async def complete(request: Request) -> dict[str, Any]:
         if engine.full:
             await uploads.drain(request)
+            raise unavailable("requests")
         chat = checked(ChatRequest, await fields(request))
         if max(chat.logprob_token_ids or [0]) >= len(dialogue.tokenizer) or min(chat.logprob_token_ids or [0]) < 0:
             raise FieldError("logprob_token_ids", f"must lie in the vocabulary 0 ... {len(dialogue.tokenizer) - 1}.")

@@ -1,0 +1,212 @@
+"""Chat servers that show no probabilities: scores are measured from answers."""
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from difflib import SequenceMatcher
+from functools import partial
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+
+from whymask.errors import WhymaskError, whole
+from whymask.images.imaging import Canvas, ImageSource, Resize
+from whymask.models.base import Bound, Response, Target, View, composed
+from whymask.models.dialogue import MARKED
+from whymask.models.function import WholeImage
+from whymask.models.remote import Remote, RemoteBound, Served, png
+
+Scorer: TypeAlias = Callable[[str, str], float]
+"""How right an answer is, given what is wanted: a number in [0, 1]."""
+
+ROOM = 8  # tokens of an answer beyond what is wanted
+EACH = 4  # tokens that a word may take
+
+
+class AnsweringModel(Served):
+    """A model that answers questions about an image in words, and shows nothing else.
+
+    A score is measured: the mean, over `samples` answers to the same masked image, of how right each is. The answers
+    are drawn at the model's own temperature of 1, so that for a word the score is its probability.
+    """
+
+    default_k = 10
+    deterministic = False
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str,
+        samples: int = 8,
+        reported: int = 64,
+        scorer: Scorer | None = None,
+        temperature: float = 1.0,
+        tokens: int | None = None,
+        api_key: str | None = None,
+        max_side: int = 448,
+        timeout: float = 60.0,
+        retries: int = 4,
+        concurrency: int = 8,
+        system: str | None = None,
+    ) -> None:
+        """A model of a chat server.
+
+        Args:
+            model: its name on the server.
+            base_url: up to the version, such as http://localhost:8000/v1.
+            samples: answers to each masked image. Images whose score decides something are asked about again.
+            reported: answers, at least, behind each score of a result; they are drawn after the search.
+            scorer: how right an answer is, a function (answer, wanted) -> [0, 1]. By default a word is right where the
+                answer begins with it, a [[marked]] word where it is in the answer, and a text by how much of it is
+                said (`rightness`).
+            temperature: at which answers are drawn.
+            tokens: the most that an answer may have; by default somewhat more than what is wanted.
+            api_key: by default the environment's OPENAI_API_KEY, unless base_url has a password; "" sends none.
+            max_side, timeout, retries, concurrency: as for `HttpModel`.
+            system: the system prompt.
+        """
+        if not 0 < temperature <= 2:
+            raise WhymaskError(f"temperature must lie in (0, 2], not {temperature!r}: answers have to vary.")
+        if api_key is None:
+            api_key = "" if re.match(r"\w+://[^/?#]*@", str(base_url)) else os.environ.get("OPENAI_API_KEY", "")
+        key = api_key.strip()
+        self.remote = Remote(
+            base_url,
+            "/chat/completions",
+            timeout=timeout,
+            retries=retries,
+            concurrency=concurrency,
+            headers={"Authorization": f"Bearer {key}"} if key else {},
+        )
+        self.model, self.name, self.system = model, f"answers:{model}", system
+        self.samples, self.scorer = whole("samples", samples, 1), scorer
+        self.reported = whole("reported", reported, 1)
+        self.temperature, self.tokens = temperature, None if tokens is None else whole("tokens", tokens, 1)
+        self.geometry = WholeImage(whole("max_side", max_side, 1))
+        self.batch_size = 8 * concurrency
+        self.at_once = self._probed()
+        self.settings = {
+            "url": self.remote.shown,
+            "scores": f"measured from {samples} answers at temperature {temperature:g}, {self.at_once} a request",
+        }
+        self.fingerprint = composed(
+            f"answers {model} {self.remote.fingerprint}",
+            geometry=self.geometry.fingerprint,
+            samples=samples,
+            scorer=None if scorer is None else f"{scorer.__module__}.{getattr(scorer, '__qualname__', scorer)}",
+            temperature=temperature,
+            tokens=tokens,
+            system=system,
+        )
+
+    def settle(self, view: View, target: int | str | None, question: str | None) -> RemoteBound:
+        """Without a target, explain what the model answers to the whole image."""
+        question, probes = self.asked(question), 0
+        if target is None:
+            (target,), probes = self._texts([view.canvas], [question], 0, 1, self.tokens or 32)[0], 1
+        wanted = str(target).strip()
+        if not words(wanted):
+            raise WhymaskError(f"{self.name} was given or gave the answer {wanted!r:.80}: pass a target of words.")
+        return RemoteBound.of(view, Target.named(wanted), sent=question, probes=probes)
+
+    def respond(self, inputs: Any, bounds: Sequence[Bound]) -> Response:
+        """How right the answers to images (B, H, W, 3) are, in the mean."""
+        wanted = [bound.target.label for bound in bounds]
+        questions = [cast(str, cast(RemoteBound, bound).sent) for bound in bounds]
+        most = self.tokens or max(ROOM + EACH * len(words(text)) for text in wanted)
+        found = self._texts(inputs, questions, self.temperature, self.samples, most)
+        scores = [np.mean([self._right(said, text) for said in some]) for some, text in zip(found, wanted, strict=True)]
+        return Response(np.array(scores, dtype=np.float64), None)
+
+    def generate(self, inputs: Any, bounds: Sequence[Bound], tokens: int) -> list[str]:
+        """The likeliest answers to masked images, at most so many tokens long."""
+        questions = [cast(str, cast(RemoteBound, bound).sent) for bound in bounds]
+        return [said for (said,) in self._texts(inputs, questions, 0, 1, tokens)]
+
+    def answer(self, image: ImageSource, question: str, *, tokens: int = 32, resize: Resize = "own") -> str:
+        """The model's own answer to a question about the whole image."""
+        canvas = self.view(image, resize).canvas
+        return self._texts([canvas], [self.asked(question)], 0, 1, tokens)[0][0]
+
+    def _right(self, said: str, wanted: str) -> float:
+        score = rightness(said, wanted) if self.scorer is None else float(self.scorer(said, wanted))
+        if not 0 <= score <= 1:
+            raise WhymaskError(f"the scorer must return a number in [0, 1], not {score!r}.")
+        return score
+
+    def _texts(
+        self, images: Sequence[Canvas], questions: Sequence[str], temperature: float, count: int, tokens: int
+    ) -> list[list[str]]:
+        """So many answers to each image, in as few requests as the server allows."""
+        most = min(count, self.at_once)
+        asked = [(i, min(most, count - start)) for i in range(len(images)) for start in range(0, count, most)]
+        options = {"max_tokens": tokens, "temperature": temperature}
+        replies = self.remote.ask(
+            [(partial(self._body, images[i], questions[i], number, options), self._read) for i, number in asked]
+        )
+        found: list[list[str]] = [[] for _ in images]
+        for (i, number), texts in zip(asked, replies, strict=True):
+            if len(texts) < number:
+                raise WhymaskError(f"{self.remote.shown} was asked for {number} answers but gave {len(texts)}.")
+            found[i] += texts[:number]
+        return found
+
+    def _probed(self) -> int:
+        """How many answers a request brings: some servers refuse to give several, others ignore it."""
+        grey = np.full((32, 32, 3), 128, dtype=np.uint8)
+        wanted = {"max_tokens": 1, "temperature": self.temperature}
+        if self.samples == 1:
+            return 1
+        try:
+            (texts,) = self.remote.ask([(partial(self._body, grey, "Is this grey?", 2, wanted), self._read)])
+        except WhymaskError:
+            return 1
+        return self.samples if len(texts) == 2 else 1
+
+    def _body(self, image: Canvas, question: str, count: int, options: dict[str, Any]) -> dict[str, Any]:
+        content = [
+            {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{png(image)}"}},
+            {"type": "text", "text": question},
+        ]
+        system = [] if self.system is None else [{"role": "system", "content": self.system}]
+        body = {"model": self.model, "messages": [*system, {"role": "user", "content": content}], **options}
+        return body if count == 1 else {**body, "n": count}
+
+    def _read(self, reply: Any) -> list[str]:
+        try:
+            texts = [choice["message"]["content"] for choice in reply["choices"]]
+        except (KeyError, TypeError):
+            texts = []
+        if not texts or not all(isinstance(text, str) for text in texts):
+            raise WhymaskError(f"{self.remote.shown} returned no answer of {self.model}.")
+        return texts
+
+
+def words(text: str) -> list[str]:
+    """The words of a text, in lower case and without punctuation.
+
+    >>> words("Yes, there's a cup.")
+    ['yes', 'there', 's', 'a', 'cup']
+    """
+    return re.findall(r"\w+", text.casefold())
+
+
+def rightness(said: str, wanted: str) -> float:
+    """How right an answer is.
+
+    A word is right or wrong: the answer begins with it, or, where it is marked in a text, has it. A text is as right as
+    the share of words that both say in the same order.
+
+    >>> rightness("Yes, there is.", "yes"), rightness("A black dog.", "a [[cat]] on a sofa")
+    (1.0, 0.0)
+    >>> rightness("a dog on a sofa", "a dog on the sofa")
+    0.8
+    """
+    spoken, marked = words(said), MARKED.search(wanted)
+    if marked:
+        return float(set(words(marked[1])) <= set(spoken))
+    right = words(wanted)
+    if len(right) == 1:
+        return float(spoken[:1] == right)
+    return SequenceMatcher(None, spoken, right, autojunk=False).ratio()
