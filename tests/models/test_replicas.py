@@ -16,6 +16,7 @@ from whymask import WhymaskError
 from whymask.models.endpoints import LONGEST_WAIT, Endpoint
 from whymask.models.http import HttpModel
 from whymask.models.openai_chat import OpenAIChatModel
+from whymask.models.remote import png
 
 from models.serving import serving
 from models.test_http import SEARCH, answer, local, same
@@ -118,6 +119,25 @@ def test_a_single_endpoint_is_sent_the_second_copy_too(replicas, released):
     assert len(set(answered(servers))) == spent.replies == spent.requests - spent.hedges
 
 
+@pytest.mark.parametrize("hedge", [True, False])
+def test_answers_drawn_at_random_are_waited_for(replicas, monkeypatch, hedge):
+    """Where every request is late at once, and the first waits for its second copy if there may be one."""
+    monkeypatch.setattr("whymask.models.remote.Remote._late", 0.0)
+    again = threading.Event()
+
+    def first_waits(number):
+        again.set() if number > 1 else again.wait(60 if hedge else 0.2)
+
+    remote = HttpModel(urls(replicas(first_waits))).remote
+    remote.ask([(empty, str)], hedge=hedge)
+    assert remote.spending.spent.hedges == hedge
+
+
+def empty():
+    """A request about one image."""
+    return {"images": [png(lit(0))], "target": 0}
+
+
 def test_chat_servers_too(replicas, released, monkeypatch):
     """Also where the very first requests, by which the model learns what the server can do, go to the stuck one."""
     monkeypatch.setattr("whymask.models.remote.UNKNOWN", 0.1)
@@ -178,7 +198,7 @@ def test_what_is_cancelled_leaves_its_place(replicas, later):
     endpoint = remote.endpoints[0]
 
     async def cancel():
-        task = asyncio.create_task(remote._one(lambda: {"images": []}, lambda reply: reply, 1))
+        task = asyncio.create_task(remote._one(lambda: {"images": []}, lambda reply: reply, 1, True))
         while not endpoint.under_way:
             await asyncio.sleep(0)
         for _ in range(later):

@@ -248,7 +248,7 @@ class Case:
     def _afresh(self, rows: Bools, more: Sequence[Piece]) -> tuple[Floats, Iterator[Floats], int, int]:
         """The same from answers that no search has seen: those it chose a mask by favour that mask."""
         pieces = [*((filled, rows) for filled in self.fills), *more]
-        times = self._times
+        times = self.times
         responses = self._send([piece for _ in range(times) for piece in pieces])
         means = [np.mean(responses[i :: len(pieces)], axis=0) for i in range(len(pieces))]
         scores = over_fills(np.stack(means[: len(self.fills)]), self.over_fills)
@@ -266,12 +266,13 @@ class Case:
         if not isinstance(self.model, Measures):
             return {}
         alike = len(self.fills) if self.over_fills == "mean" else 1
-        return {"answers": self._times * self.model.samples * alike}
+        return {"answers": self.times * self.model.samples * alike}
 
     @property
-    def _times(self) -> int:
+    def times(self) -> int:
         """How often each masked image of a result is asked about."""
-        assert isinstance(self.model, Measures)
+        if not isinstance(self.model, Measures):
+            return 1
         return ceil(self.model.reported / (self.model.samples * len(self.fills)))
 
     def _kept(self, mask: Bools, shown: Mapping[str, Sequence[Filled]]) -> Kept:

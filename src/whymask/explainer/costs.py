@@ -30,7 +30,7 @@ def affordable(searches: Sequence[Search]) -> Purse | None:
         return None
     purse = Purse(int(model.spending.left / model.spending.each), model.spending.per_request)
     for search in sorted(searches, key=lambda search: not search.oracle.ledger.mec):
-        needed = result_images(len(search.fills), search.recipe.parameters.get("alternatives", 0))
+        needed = result_images(len(search.fills), search.recipe.parameters.get("alternatives", 0)) * search.about.times
         if search.oracle.ledger.mec or purse.images > needed:
             purse.pay(needed)
         elif not search.result:

@@ -95,10 +95,11 @@ def png(canvas: Canvas) -> str:
 
 @dataclass(eq=False)
 class _Request:
-    """What is sent, how many images it holds, and how often it was sent to each endpoint."""
+    """What is sent, how many images it holds, and how often each endpoint was asked."""
 
     content: bytes
     images: int
+    hedge: bool  # whether it may be sent a second time
     tried: Counter[Endpoint] = field(default_factory=Counter)
 
 
@@ -171,30 +172,34 @@ class Remote:
         """How many requests the first batches should have: several for each that is under way at first."""
         return 2 * sum(endpoint.concurrency.size for endpoint in self.endpoints)
 
-    def ask(self, requests: Sequence[tuple[Body, Reader[T]]], images: Sequence[int] | None = None) -> list[T]:
+    def ask(
+        self, requests: Sequence[tuple[Body, Reader[T]]], images: Sequence[int] | None = None, *, hedge: bool = True
+    ) -> list[T]:
         """What was read from the reply to each request, in order; the first failure ends them all.
 
-        `images` says how many each of them holds, by default one.
+        `images` says how many each of them holds, by default one. Without `hedge` late requests are waited for: of two
+        answers drawn at random the first is likely to be the shorter one.
         """
         if not self._thread.is_alive():  # threads do not survive a fork, and the wait below would never end
             raise WhymaskError(f"the model at {self.shown} was made before this process was forked: make it again.")
-        future = asyncio.run_coroutine_threadsafe(self._all(requests, images or [1] * len(requests)), self._loop)
+        asked = self._all(requests, images or [1] * len(requests), hedge)
+        future = asyncio.run_coroutine_threadsafe(asked, self._loop)
         try:
             return future.result()
         finally:
             future.cancel()  # when the wait was interrupted
 
-    async def _all(self, requests: Sequence[tuple[Body, Reader[T]]], images: Sequence[int]) -> list[T]:
+    async def _all(self, requests: Sequence[tuple[Body, Reader[T]]], images: Sequence[int], hedge: bool) -> list[T]:
         counted = zip(requests, images, strict=True)
-        tasks = [asyncio.create_task(self._one(body, read, count)) for (body, read), count in counted]
+        tasks = [asyncio.create_task(self._one(body, read, count, hedge)) for (body, read), count in counted]
         try:
             return await asyncio.gather(*tasks)
         finally:
             await _cancelled(tasks)
 
-    async def _one(self, body: Body, read: Reader[T], images: int) -> T:
+    async def _one(self, body: Body, read: Reader[T], images: int, hedge: bool) -> T:
         async with self._ahead:
-            request = _Request(await asyncio.to_thread(lambda: json.dumps(body()).encode()), images)
+            request = _Request(await asyncio.to_thread(lambda: json.dumps(body()).encode()), images, hedge)
             endpoint = await self._free.take()
         retry = False
         while True:
@@ -217,7 +222,8 @@ class Remote:
             while not first.done():
                 wait = sent + self._late - self._loop.time()
                 await asyncio.wait(copies, timeout=max(SHORTEST / 10, min(wait, SHORTEST)))
-                if not first.done() and self._loop.time() - sent > self._late and self._may_hedge:
+                late = request.hedge and self._loop.time() - sent > self._late
+                if late and not first.done() and self._may_hedge:
                     copies.add(asyncio.create_task(self._hedge(request, endpoint)))
                     break
             while True:

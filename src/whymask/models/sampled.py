@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
 from functools import partial
+from math import ceil
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -15,6 +16,8 @@ from whymask.models.base import Bound, Response, Target, View, composed
 from whymask.models.dialogue import MARKED
 from whymask.models.function import WholeImage
 from whymask.models.remote import Remote, RemoteBound, Served, png
+from whymask.models.spending import Spending, prompt_tokens
+from whymask.utils.redact import urls_in
 
 Scorer: TypeAlias = Callable[[str, str], float]
 """How right an answer is, given what is wanted: a number in [0, 1]."""
@@ -37,7 +40,7 @@ class AnsweringModel(Served):
         self,
         model: str,
         *,
-        base_url: str,
+        base_url: str | Sequence[str],
         samples: int = 8,
         reported: int = 64,
         scorer: Scorer | None = None,
@@ -47,8 +50,11 @@ class AnsweringModel(Served):
         max_side: int = 448,
         timeout: float = 60.0,
         retries: int = 4,
-        concurrency: int = 8,
+        concurrency: int | None = None,
         system: str | None = None,
+        price: str | None = None,
+        max_requests: int | None = None,
+        max_cost: float | None = None,
     ) -> None:
         """A model of a chat server.
 
@@ -63,13 +69,14 @@ class AnsweringModel(Served):
             temperature: at which answers are drawn.
             tokens: the most that an answer may have; by default somewhat more than what is wanted.
             api_key: by default the environment's OPENAI_API_KEY, unless base_url has a password; "" sends none.
-            max_side, timeout, retries, concurrency: as for `HttpModel`.
+            max_side, timeout, retries, concurrency, price, max_requests, max_cost: as for `HttpModel`.
             system: the system prompt.
         """
         if not 0 < temperature <= 2:
             raise WhymaskError(f"temperature must lie in (0, 2], not {temperature!r}: answers have to vary.")
         if api_key is None:
-            api_key = "" if re.match(r"\w+://[^/?#]*@", str(base_url)) else os.environ.get("OPENAI_API_KEY", "")
+            known = any(re.match(r"\w+://[^/?#]*@", str(url)) for url in urls_in(base_url))
+            api_key = "" if known else os.environ.get("OPENAI_API_KEY", "")
         key = api_key.strip()
         self.remote = Remote(
             base_url,
@@ -78,14 +85,16 @@ class AnsweringModel(Served):
             retries=retries,
             concurrency=concurrency,
             headers={"Authorization": f"Bearer {key}"} if key else {},
+            spending=Spending(price, max_requests, max_cost),
         )
         self.model, self.name, self.system = model, f"answers:{model}", system
         self.samples, self.scorer = whole("samples", samples, 1), scorer
         self.reported = whole("reported", reported, 1)
         self.temperature, self.tokens = temperature, None if tokens is None else whole("tokens", tokens, 1)
         self.geometry = WholeImage(whole("max_side", max_side, 1))
-        self.batch_size = 8 * concurrency
+        self.batch_size = 8 * self.remote.at_once
         self.at_once = self._probed()
+        self.spending.usual = ceil(self.samples / self.at_once)
         self.settings = {
             "url": self.remote.shown,
             "scores": f"measured from {samples} answers at temperature {temperature:g}, {self.at_once} a request",
@@ -99,6 +108,10 @@ class AnsweringModel(Served):
             tokens=tokens,
             system=system,
         )
+
+    def tokens_expected(self, height: int, width: int, question: str | None) -> tuple[float, float]:
+        """About how many tokens a request has, and its reply."""
+        return prompt_tokens(height, width, question), self.at_once * (self.tokens or ROOM)
 
     def settle(self, view: View, target: int | str | None, question: str | None) -> RemoteBound:
         """Without a target, explain what the model answers to the whole image."""
@@ -143,7 +156,8 @@ class AnsweringModel(Served):
         asked = [(i, min(most, count - start)) for i in range(len(images)) for start in range(0, count, most)]
         options = {"max_tokens": tokens, "temperature": temperature}
         replies = self.remote.ask(
-            [(partial(self._body, images[i], questions[i], number, options), self._read) for i, number in asked]
+            [(partial(self._body, images[i], questions[i], number, options), self._read) for i, number in asked],
+            hedge=temperature == 0,
         )
         found: list[list[str]] = [[] for _ in images]
         for (i, number), texts in zip(asked, replies, strict=True):
