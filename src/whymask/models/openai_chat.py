@@ -82,8 +82,8 @@ class OpenAIChatModel(Served):
 
         Args:
             model: its name on the server.
-            base_url: up to the version, such as http://localhost:8000/v1; with `prompt` up to the port. Several,
-                a list or separated by commas, are endpoints of one and the same model.
+            base_url: up to the version, such as http://localhost:8000/v1; with `prompt` up to the port. Several, a list
+                or separated by commas, are endpoints of one and the same model.
             api_key: by default the environment's OPENAI_API_KEY, unless base_url has a password; "" sends none.
             max_side, timeout, retries, concurrency, ca, price, max_requests, max_cost: as for `HttpModel`.
             floor: the score of a word that is not among the returned tokens; by default as large as it can be, the
@@ -123,7 +123,8 @@ class OpenAIChatModel(Served):
         )
         self.model, self.name = model, f"openai:{model}"
         self.floor, self.floored = floor, 0
-        self.batch_size = 8 * self.remote.at_once  # several rounds: a slow answer leaves nobody idle
+        # Several rounds, so that one slow answer does not leave the server idle.
+        self.batch_size = 8 * self.remote.at_once
         self.engine = probe(self._ask, talk, Replies(self.remote.shown, model), prompt)
         self.labels = self.engine.words = Words(self.engine.words)
         self._known: dict[tuple[str, str], Said | None] = {}

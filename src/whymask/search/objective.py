@@ -155,12 +155,6 @@ def complement(rows: Rows) -> Rows:
     return ~rows if rows.dtype == np.bool_ else 1 - rows
 
 
-def unpack(keys: Sequence[bytes], n: int) -> Bools:
-    """The sets (m, n) of these packed bits."""
-    bits = np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(len(keys), -1)
-    return np.unpackbits(bits, axis=1, count=n).astype(bool)
-
-
 def pack(rows: Rows) -> list[bytes]:
     """The identity of each row within one search: the packed bits of a set, a hash of a pixel mask."""
     if rows.dtype != np.bool_:
