@@ -14,6 +14,10 @@ class ImageError(WhymaskError):
     """Something that is wrong with one image, such as a damaged file: others can still be explained."""
 
 
+class ExhaustedError(WhymaskError):
+    """A limit of requests or cost is reached: a search returns its best so far."""
+
+
 def unknown(kind: str, name: str, known: Iterable[str]) -> WhymaskError:
     """An error for a name that does not exist, with the closest one that does."""
     names = {option.lower(): option for option in sorted(known)}

@@ -5,7 +5,8 @@ import socket
 import threading
 import time
 from base64 import b64decode
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
@@ -28,6 +29,7 @@ class Log:
     bodies: list = field(default_factory=list)
     headers: list = field(default_factory=list)
     paths: list = field(default_factory=list)
+    kill: Callable = None  # stop answering, hang up, and listen no more
     under_way: int = 0
     most_under_way: int = 0
 
@@ -36,15 +38,31 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
 
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.connections = []
+
+    def process_request(self, request, client_address):
+        self.connections.append(request)
+        super().process_request(request, client_address)
+
+    def kill(self):
+        self.shutdown()
+        self.server_close()
+        for connection in self.connections:
+            with suppress(OSError):  # closed already
+                connection.shutdown(socket.SHUT_RDWR)
+
     def handle_error(self, request, client_address):
         """A client that hung up on a slow answer is part of the tests."""
 
 
 @contextmanager
-def serving(answer, fault=None):
+def serving(answer, fault=None, tls=None):
     """Serve `answer(body) -> JSON value, bytes, or (status, headers, value)` on a free port.
 
-    `fault(number of the request)` may sleep, return DROP, or return an answer to give instead.
+    `fault(number of the request)` may sleep, return DROP, or return an answer to give instead. With an `ssl.SSLContext`
+    as `tls`, by HTTPS.
     """
     lock = threading.Lock()
 
@@ -82,7 +100,9 @@ def serving(answer, fault=None):
             pass
 
     server = Server(("127.0.0.1", 0), Handler)
-    log = Log(f"http://127.0.0.1:{server.server_port}")
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+    log = Log(f"{'http' if tls is None else 'https'}://127.0.0.1:{server.server_port}", kill=server.kill)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     try:

@@ -20,6 +20,7 @@ from whymask.models.function import WholeImage
 from whymask.models.packages import optional
 from whymask.models.torch_module import TorchClassifier
 
+from models.serving import serving
 from models.tiny import Quadrants
 
 needs_transformers = pytest.mark.skipif(
@@ -306,10 +307,14 @@ def test_servers():
     url = "http://127.0.0.1:9/v"
     asked = [HttpModel(url, headers={"Authorization": key, "Cookie": key}).fingerprint for key in ("one", "two")]
     assert asked == [HttpModel(url).fingerprint] * 2  # who asks does not move a score
-    all_differ(
-        OpenAIChatModel, {"max_side": 99}, {"floor": 0.1}, {"floor": 0.0}, {"model": "b"},
-        model="a", base_url="http://127.0.0.1:9/v1", api_key="",
-    )  # fmt: skip
+    tokens = {"choices": [{"logprobs": {"content": [{"top_logprobs": [{"token": "Yes", "logprob": -0.1}]}]}}]}
+    with serving(lambda body: tokens) as server:
+        all_differ(
+            OpenAIChatModel, {"max_side": 99}, {"floor": 0.1}, {"floor": 0.0}, {"model": "b"}, {"system": "Be brief."},
+            {"seed": 1}, {"max_pixels": 99}, {"image_format": "jpeg"}, model="a", base_url=server.url, api_key="",
+        )  # fmt: skip
+        found = [OpenAIChatModel("a", base_url=server.url, image_format=form).fingerprint for form in ("png", "webp")]
+        assert found[0] == found[1]  # neither changes a pixel
 
 
 @needs_transformers

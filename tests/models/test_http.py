@@ -7,15 +7,18 @@ import socket
 import threading
 import time
 import tracemalloc
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 
 import numpy as np
 import pytest
 
 import whymask
 from whymask import WhymaskError
+from whymask.models.endpoints import Endpoint
 from whymask.models.function import FunctionModel
 from whymask.models.http import HttpModel
-from whymask.models.remote import LARGEST_REPLY
+from whymask.models.posting import LARGEST_REPLY, asked_to_wait
 
 from models.serving import DROP, ask_once, decode, fault_every, quadrant_probabilities, serving
 from models.tiny import QUADRANTS, lit
@@ -52,7 +55,7 @@ def test_a_server_explains_as_its_function_does(target, label):
         found = whymask.explain(image, model, target=target, **SEARCH)
     same(found, expected)
     assert found.target.label == label
-    assert model.retries_made == 0
+    assert model.spending.spent.retries == 0
     assert {len(body["images"]) for body in server.bodies} <= set(range(1, 6))
     assert all(body["target"] == target for body in server.bodies)
     assert all(set(body) == {"images", "target"} for body in server.bodies)
@@ -84,14 +87,15 @@ def test_faults_do_not_change_the_answer(fault, timeout, retried):
         model = HttpModel(server.url, timeout=timeout, batch_size=6)
         found = whymask.explain(image, model, target=3, **SEARCH)
     same(found, whymask.explain(image, local(), target=3, **SEARCH))
-    assert (model.retries_made > 0) == retried
+    spent = model.spending.spent
+    assert (spent.retries + spent.hedges > 0) == retried
 
 
 def test_scores_are_in_the_order_of_the_rows_also_with_several_targets():
     images = [lit(quadrant) for quadrant in range(4)] * 3
     with serving(answer, fault_every(1, 0.1)) as server:
         model = HttpModel(server.url, batch_size=2, concurrency=3)
-        assert model.batch_size == 6
+        assert model.batch_size == 12
         bounds = [model.bind(image, target=i % 3) for i, image in enumerate(images)]
         scores = model.respond(np.stack(images), bounds).score
     expected = quadrant_probabilities(np.stack(images))[np.arange(12), np.arange(12) % 3]
@@ -109,13 +113,16 @@ def test_larger_pictures_are_reduced_to_max_side():
 
 @pytest.fixture
 def waits(monkeypatch):
-    """The pauses between tries, in seconds, noted instead of made."""
+    """The pauses that endpoints make after failures, in seconds, noted instead of made."""
     noted = []
+    failed = Endpoint.failed
 
-    async def note(seconds):
-        noted.append(seconds)
+    def note(self, before, now, **options):
+        failed(self, before, now, **options)
+        noted.append(self.left_out - now)
+        self.left_out = now
 
-    monkeypatch.setattr("whymask.models.remote.sleep", note)
+    monkeypatch.setattr(Endpoint, "failed", note)
     return noted
 
 
@@ -132,10 +139,9 @@ def test_after_the_last_retry_the_error_says_what_happened(fault, timeout, words
         model, ask = ask_once(server, retries=2, timeout=timeout)
         with pytest.raises(WhymaskError, match=rf"^{server.url} {words}; gave up after 3 tries\.$"):
             ask()
-    assert len(waits) == 2
-    assert sum(waits) < 2
+    assert waits == pytest.approx([0.1, 0.2, 0.4])
     assert len(server.bodies) == 3
-    assert model.retries_made == 2
+    assert model.spending.spent.retries == 2
 
 
 def test_nobody_listens():
@@ -198,9 +204,16 @@ def test_waits_as_long_as_the_server_asks(waits):
     with serving(answer, lambda number: (429, {"Retry-After": "1"}, {}) if number == 1 else None) as server:
         model, ask = ask_once(server)
         ask()
-    assert len(waits) == 1
-    assert 1 <= waits[0] < 3
-    assert model.retries_made == 1
+    assert waits == pytest.approx([1.0])
+    assert model.spending.spent.retries == 1
+
+
+def test_a_date_to_wait_for():
+    soon = datetime.now(UTC) + timedelta(seconds=100)
+    for text in (format_datetime(soon, usegmt=True), soon.strftime("%a, %d %b %Y %H:%M:%S -0000")):
+        assert 90 < asked_to_wait(text) <= 100
+    for text in ("Thu, 01 Jan 1970 00:00:00 GMT", "", "-5", "1e9", "²", "tomorrow", "Thu, 99 Jan 1970 00:00:00 GMT"):
+        assert asked_to_wait(text) == 0
 
 
 @pytest.mark.parametrize(
@@ -306,6 +319,8 @@ def test_fingerprints_tell_servers_and_preprocessing_apart():
     urls = ["http://a/score", "http://b/score", "http://a/score?model=x", "http://a/score?model=y"]
     prints = {HttpModel(url).fingerprint for url in urls} | {HttpModel(urls[0], max_side=99).fingerprint}
     assert len(prints) == 5
+    assert HttpModel(urls[:2]).fingerprint not in prints
+    assert HttpModel(urls[:2]).fingerprint == HttpModel("http://b/score, http://a/score,http://b/score").fingerprint
     assert HttpModel(urls[0]).fingerprint == HttpModel(urls[0]).fingerprint
 
 
@@ -314,6 +329,10 @@ def test_fingerprints_tell_servers_and_preprocessing_apart():
     [
         ({"url": "localhost:8000"}, "must look like http://"),
         ({"url": "http://[::1"}, "must look like http://"),
+        ({"url": ["http://a", "b"]}, "must look like http://"),
+        ({"url": []}, "must look like http://"),
+        ({"url": None}, "must look like http://"),
+        ({"url": ["http://ann:pw@a", "http://b"], "headers": {"Authorization": "x"}}, "only one of them"),
         ({"timeout": 0}, "timeout must be a positive"),
         ({"retries": -1}, "retries must be"),
         ({"concurrency": 0}, "concurrency must be"),

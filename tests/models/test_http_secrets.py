@@ -6,15 +6,19 @@ import threading
 from base64 import b64encode
 from urllib.parse import quote
 
+import numpy as np
 import pytest
 
+import whymask
 from whymask import WhymaskError
 from whymask.models.http import HttpModel
-from whymask.utils.redact import shown
+from whymask.utils.redact import redacted, secrets_in, shown
 
 from models.serving import ask_once, serving
+from models.tiny import lit
 
 pytest.importorskip("httpx", reason="httpx is not installed: whymask[http]")
+SEARCH = {"method": "random-k", "regions": "grid:2x2", "k": 1}
 
 
 def test_secrets_are_sent_but_never_shown():
@@ -33,6 +37,38 @@ def test_secrets_are_sent_but_never_shown():
     for secret in ("hunter2", "tok-987654", "sk-header1"):
         assert not any(secret in text for text in public)
     assert f"{server.url}/score" in str(caught.value)
+
+
+def test_secrets_of_several_urls_stay_with_their_own_server():
+    """Also where an endpoint repeats what is secret about another one."""
+    secrets = ["hunter2secret", "tok-987654", "sesame-open", "key-4711xx"]
+
+    def repeat(body):
+        return 403, {}, {"detail": f"{' and '.join(secrets)} are no good"}
+
+    def score(body):
+        return {"scores": [0.5] * len(body["images"])}
+
+    with serving(score) as one, serving(repeat) as other:
+        first = one.url.replace("http://", "http://ann:hunter2secret@") + "/score?token=tok-987654"
+        second = other.url.replace("http://", "http://bob:sesame-open@") + "/score?token=key-4711xx"
+        for urls in ([first, second], f"{first}, {second}"):
+            model = HttpModel(urls, batch_size=1)
+            found = whymask.explain(lit(0), HttpModel([first, first]), **SEARCH)
+            bound = model.bind(lit(0))
+            with pytest.raises(WhymaskError, match=f"{other.url}/score answered 403") as caught:
+                model.respond(np.stack([bound.inputs] * 8), [bound] * 8)
+            public = [str(caught.value), repr(model), model.name, model.fingerprint, *model.settings.values()]
+            public += [str(found), json.dumps(found.as_dict()), shown(f"{first}, {second}"), redacted(f"see {urls}.")]
+            assert not [text for text in public for secret in secrets if secret in text]
+    assert {headers["Authorization"] for headers in one.headers} == {basic("ann", "hunter2secret")}
+    assert {headers["Authorization"] for headers in other.headers} == {basic("bob", "sesame-open")}
+    assert set(one.paths) == {"/score?token=tok-987654"}
+    assert secrets_in({"url": f"{first},{second}"}) >= set(secrets)
+
+
+def basic(user, password):
+    return f"Basic {b64encode(f'{user}:{password}'.encode()).decode()}"
 
 
 @pytest.mark.parametrize(
@@ -111,6 +147,8 @@ def test_a_url_with_a_password_does_not_replace_a_header(name):
         ("ann:SECRET@http://host", "http://host"),
         ("/data/me@lab/model.onnx", "/data/me@lab/model.onnx"),
         ("folder/model.onnx", "folder/model.onnx"),
+        ("http://ann:SECRET@a/score,https://bob:SECRET@b:8000?key=SECRET", "http://a/score,https://b:8000"),
+        ("http://a/score?key=SECRET,SECRET , http://b", "http://a/score,http://b"),
         ("openai:qwen", "openai:qwen"),
         ("", ""),
         ("@", ""),

@@ -1,17 +1,23 @@
 """`whymask explain` and `whymask repair`: parse, call, print."""
 
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from tqdm import tqdm
 
-from whymask.cli.many import Task, explain_many, is_one
+from whymask.cli.many import Task, explain_many, images_of, is_one
 from whymask.cli.options import ImageFile, Options, Question, with_options
 from whymask.errors import WhymaskError
 from whymask.explainer.explainer import MODEL, Explainer
+from whymask.explainer.words import check_text
+from whymask.images.imaging import load_image
 from whymask.methods import Recipe
 from whymask.metrics.overlap import recurrence
 from whymask.models.base import Wanted
@@ -31,6 +37,15 @@ class Several:
 
     def __bool__(self) -> bool:
         return self.words or self.top is not None or bool(self.answers)
+
+    @property
+    def count(self) -> int | None:
+        """How many answers there are."""
+        if self.words:
+            if self.text is None:
+                raise WhymaskError("--dry-run asks the model nothing, and so needs the answer: pass --text.")
+            return sum(not span.function for span in check_text(self.text))
+        return self.top if self.top is not None else len(self.answers) or None
 
     def check(self, target: Wanted, against: str | None, seeds: int) -> None:
         """Raise an error for options that do not go together."""
@@ -75,6 +90,7 @@ def explain(
     together: Annotated[bool, typer.Option("--together", help="All images belong to one question.")] = False,
     seeds: Annotated[int, typer.Option(help="Run this many seeds and report which regions recur.")] = 1,
     jobs: Annotated[int, typer.Option(help="Processes for many images, each with a model of its own.")] = 1,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say about what it would take and cost.")] = False,
     *,
     options: Options,
 ) -> None:
@@ -89,6 +105,10 @@ def explain(
     several.check(wanted, against, seeds)
     if together and len(images) < 2:
         raise WhymaskError("--together is for several images of one question: pass at least two.")
+    if dry_run:
+        paths = images if together or is_one(images) else images_of(images, options.out)
+        print_forecast([paths] if together else paths, Task(options, model, wanted, question), seeds, several.count)
+        return
     if not together and not is_one(images):
         if seeds != 1:
             raise WhymaskError("--seeds compares the searches of one image: pass one.")
@@ -117,6 +137,22 @@ def explain(
         report["seeds"] = [result.as_dict() for result in results]
         lines.append(_stability(report["recurrence"], seeds, sum(r.ledger.mec for r in results), seconds))
     options.finish(first, f"{_stem(images)}-{explainer.recipe.name}", lines, report)
+
+
+def print_forecast(images: Sequence[str | list[str]], task: Task, searches: int, targets: int | None) -> None:
+    """Print about what it takes to explain all images."""
+    options = task.options
+    explainer = Explainer(options.load(task.model), options.settings)
+    bar = tqdm(images, unit="image", disable=not options.progress or len(images) == 1, leave=False)
+    each = (
+        explainer.forecast(
+            [load_image(one) for one in image] if isinstance(image, list) else load_image(image),
+            question=task.question, searches=searches, targets=targets,
+        )
+        for image in bar
+    )  # fmt: skip
+    total = reduce(add, each).limited(explainer.model)
+    print(json.dumps(total.as_dict(), indent=2) if options.as_json else total)
 
 
 @with_options(

@@ -21,11 +21,12 @@ import typer
 from tqdm import tqdm
 
 from whymask.cli.options import Options, write_as
-from whymask.errors import ImageError, WhymaskError, whole
+from whymask.errors import ExhaustedError, ImageError, WhymaskError, whole
 from whymask.explainer.explainer import Explainer
 from whymask.images.imaging import DRAWN, FORMATS, read_file
 from whymask.images.masking import fill_names
 from whymask.models.base import Wanted
+from whymask.models.spending import Spends
 from whymask.results.base import Explanation
 from whymask.results.ordering import Ordering
 from whymask.utils.digest import digest
@@ -101,12 +102,15 @@ def explain_many(arguments: Sequence[str], task: Task, jobs: int) -> None:
     """Explain every image that has no result with these settings yet; write an index page about all of them."""
     options = task.options
     whole("--jobs", jobs, 1)
+    if jobs > 1 and (options.max_requests is not None or options.max_cost is not None):
+        raise WhymaskError("--max-requests and --max-cost are counted in one process: leave --jobs out.")
     paths = images_of(arguments, options.out)
     _ = options.settings  # checked before a model is loaded
     writable(options.out)
     explainer = task.explainer()
     names, failed = _names(paths, task, explainer)
-    todo = {path: name for path, name in names.items() if not _is_done(options.out, name)}
+    limited = isinstance(explainer.model, Spends) and options.budget is None
+    todo = {path: name for path, name in names.items() if not _is_done(options.out, name, limited)}
     for path, error in failed.items():
         _print(Outcome(path, {"error": error}, "", error), options)
     try:
@@ -115,6 +119,9 @@ def explain_many(arguments: Sequence[str], task: Task, jobs: int) -> None:
             if outcome.error:
                 failed[outcome.path] = outcome.error
             _print(outcome, options)
+    except ExhaustedError as error:
+        print(f"whymask: {error} The same command goes on from the results in {options.out}.", file=sys.stderr)
+        raise typer.Exit(1) from None
     except INTERRUPTS as interrupt:
         print(f"whymask: stopped; the same command goes on from the results in {options.out}.", file=sys.stderr)
         raise typer.Exit(exit_code(interrupt)) from None
@@ -130,7 +137,7 @@ def explain_many(arguments: Sequence[str], task: Task, jobs: int) -> None:
 def _names(paths: Sequence[str], task: Task, explainer: Explainer) -> tuple[dict[str, str], dict[str, str]]:
     """The name of every image's result, which says by its end what it depends on; and what cannot be read."""
     options = asdict(task.options)
-    for name in ("out", "as_json", "quiet"):
+    for name in ("out", "as_json", "quiet", "price", "max_requests", "max_cost"):
         del options[name]
     files = {name: _content(value) for name, value in options.items() if isinstance(value, str)}
     given = [
@@ -161,8 +168,11 @@ def _content(value: str) -> str | None:
         return None
 
 
-def _is_done(out: Path, name: str) -> bool:
-    return all((out / f"{name}{suffix}").is_file() for suffix in (".npz", ".png"))
+def _is_done(out: Path, name: str, limited: bool) -> bool:
+    """Whether there is a result; where requests are limited, a complete one."""
+    if not all((out / f"{name}{suffix}").is_file() for suffix in (".npz", ".png")):
+        return False
+    return not limited or Explanation.load(out / f"{name}.npz").complete
 
 
 def _explained(task: Task, explainer: Explainer, todo: dict[str, str]) -> Iterator[Outcome]:

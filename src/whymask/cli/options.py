@@ -62,6 +62,11 @@ class Options:
     model_option: Annotated[
         list[str] | None, typer.Option(help="NAME=VALUE for the model, such as classes=names.txt; may be repeated.")
     ] = None
+    price: Annotated[
+        str | None, typer.Option(help="Of a served model: what a million tokens cost, IN/OUT, such as 0.15/0.60.")
+    ] = None
+    max_requests: Annotated[int | None, typer.Option(help="The most requests to a served model, of all images.")] = None
+    max_cost: Annotated[float | None, typer.Option(help="The most they may cost, by --price.")] = None
     out: Annotated[Path, typer.Option(help="Folder for the picture and the result.")] = Path("whymask-out")
     as_json: Json = False
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bars.")] = False
@@ -93,7 +98,8 @@ class Options:
         """The model of this id, with the options given for it."""
         if not self.progress:  # transformers reads these when it is imported
             os.environ |= {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "TRANSFORMERS_VERBOSITY": "error"}
-        options = {"device": self.device, "dtype": self.dtype, **values("--model-option", self.model_option)}
+        given = {name: getattr(self, name) for name in ("device", "dtype", "price", "max_requests", "max_cost")}
+        options = given | values("--model-option", self.model_option)
         return load(model, **{name: value for name, value in options.items() if value is not None})
 
     def finish(self, found: Explanation, name: str, lines: list[str], report: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Images bound to a model: on one fill or several, to one answer or another."""
+"""Images bound to a model: on one fill or several, to one answer or another, divided into regions."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,7 +7,9 @@ from typing import Any
 from whymask.errors import WhymaskError
 from whymask.images.imaging import ImageSource
 from whymask.images.masking import Fill
-from whymask.models.base import Bound, Model, RespondsEach
+from whymask.images.panels import partition_panels
+from whymask.images.partition import Partition, Regions, partition
+from whymask.models.base import Bound, Model, RespondsEach, View
 from whymask.models.batching import single
 
 
@@ -25,6 +27,14 @@ def bind_fills(model: Model, image: ImageSource, fills: Sequence[Fill], **option
         options["resize"] = "none"
     others = (bind(model, first.source, fill=fill, **options) for fill in fills[1:])
     return [first, *(replace(first, fill=other.fill, fill_inputs=other.fill_inputs) for other in others)]
+
+
+def divided(view: View, regions: Regions) -> Partition:
+    """The regions of an image on the input grid."""
+    if view.panels:
+        return partition_panels(view.canvas, regions, view.panels)
+    width, height = view.image.size
+    return partition(view.canvas, regions, image_shape=(height, width), box=view.box)
 
 
 def answering(model: Model, bound: Bound, target: int | str, question: str | None) -> Bound:

@@ -6,7 +6,7 @@ import hashlib
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import version
 from math import ceil
@@ -18,18 +18,20 @@ import numpy as np
 from whymask.arrays import Bools, Floats, Rows
 from whymask.errors import WhymaskError, whole
 from whymask.explainer.answers import first_choices
-from whymask.explainer.binding import answering, bind, bind_fills
+from whymask.explainer.binding import answering, bind, bind_fills, divided
+from whymask.explainer.costs import affordable, costs, needs_price
 from whymask.explainer.responder import Filled, Responder
 from whymask.images.controls import control_pictures
 from whymask.images.imaging import ImageSource, Resize, viewable
 from whymask.images.masking import Fills, fills_name, fills_of
-from whymask.images.panels import partition_panels
-from whymask.images.partition import Partition, Regions, partition
+from whymask.images.panels import cut
+from whymask.images.partition import Partition, Regions
 from whymask.methods import Recipe
 from whymask.metrics.curves import Curves
 from whymask.models.base import Bound, Measures, Model, Wanted, meaning, named
 from whymask.models.batching import Batching
 from whymask.models.memory import PeakMemory
+from whymask.models.spending import Spent, account
 from whymask.results.base import ExplainedImage
 from whymask.results.mask import EvidenceMask
 from whymask.results.ordering import Ordering
@@ -66,6 +68,7 @@ class Case:
     keep_answer: bool = False  # whether a set is enough where the model still gives the answer, however it scores
     rival: Bound | None = None  # another answer: explained is the margin over it
     sent: int = 0  # images outside of searches
+    spent: Spent = field(default_factory=Spent)  # on requests
     before_batch: Callable[[int], None] | None = None
     """Called with the size of each batch, of gradient methods too; an exception raised here ends the search."""
 
@@ -86,19 +89,16 @@ class Case:
         against: int | str | None = None,
     ) -> Case:
         """Bind an image to a model and divide what the model sees into regions."""
-        fills = fills_of(fill)
+        fills, before = fills_of(fill), account(model)
         bound, *further = bind_fills(model, image, fills, target=target, question=question, resize=resize)
-        width, height = bound.image.size
-        if bound.panels:
-            parts = partition_panels(bound.canvas, regions, bound.panels)
-        else:
-            parts = partition(bound.canvas, regions, image_shape=(height, width), box=bound.box)
+        parts = divided(bound, regions)
         settings: dict[str, Any] = {"question": question, "resize": resize, "fill": fills_name(fills)}
         if further:
             settings["over_fills"] = over_fills
         if keep_answer:
             settings["keep"] = "answer"
         case = cls(model, bound, parts, batching(model, batch_size), settings, tuple(further), over_fills, keep_answer)
+        case.spent = account(model) - before
         return case if against is None else case.against(against)
 
     def against(self, answer: int | str) -> Case:
@@ -212,8 +212,12 @@ class Case:
         fills = [filled.bound.fill for filled in self.fills]
         pictures = control_pictures(self.bound.canvas, fills, self.partition.pixels(mask))
         options: dict[str, Any] = {"target": self.bound.aim, "question": self.settings.get("question")}
+        panels = self.bound.panels
         shown = {
-            name: [self.filled(bind(self.model, picture, resize="none", **options)) for picture in some]
+            name: [
+                self.filled(bind(self.model, cut(one, panels) if panels else one, resize="none", **options))
+                for one in some
+            ]
             for name, some in pictures.items()
         }
         whole_image = np.ones((1, self.partition.n), dtype=bool)
@@ -296,6 +300,8 @@ class Case:
 
     def start(self, recipe: Recipe, seed: int = 0, *, budget: int | None = None, progress: Listener = None) -> Search:
         """A search of this case, for the driver to advance."""
+        if needs_price(self.model):
+            self.ask(np.ones((1, self.partition.n), dtype=bool))
         problem, oracle = self.problem(seed), self._oracle_of_search()
         return Search(recipe, problem, self, budget=budget, oracle=oracle, progress=progress, fills=self.fills)
 
@@ -306,7 +312,7 @@ class Case:
         memory = PeakMemory(self.model)
         start = time.perf_counter()
         searches = [self.start(recipe, seed, budget=budget, progress=progress) for seed in seeds]
-        found = dict(drive(searches, Responder(), batch_size=lambda: self.batching.size))
+        found = dict(drive(searches, Responder(), batch_size=lambda: self.batching.size, affordable=affordable))
         spent = {**memory.spent(), "budget": budget, "seconds": time.perf_counter() - start}  # the device has finished
         fingerprint = self.model.fingerprint
         return [
@@ -328,6 +334,7 @@ class Case:
             rows += [one.mask, ~one.mask]
         mask = masks[0].mask if masks else ~whole_image
         (full, blank, *own), controls, nominal, fresh = self.controls(mask, np.array(rows), found.asked)
+        provenance = provenance | costs(self.model, self.spent)
         ledger = Ledger(dict(found.ledger.entries))
         ledger.add("probe", "suff", nominal + self.bound.probes, fresh + self.bound.probes)
         image = self.explained(full, blank)

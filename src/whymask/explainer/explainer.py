@@ -15,6 +15,8 @@ from whymask.errors import ImageError, WhymaskError
 from whymask.explainer.binding import bind_fills
 from whymask.explainer.case import Case, Listener, batching
 from whymask.explainer.chance import with_null
+from whymask.explainer.costs import costs
+from whymask.explainer.forecast import Forecast, forecast
 from whymask.explainer.repairing import attempt
 from whymask.explainer.settings import Settings, SettingsDict, accepts_settings
 from whymask.explainer.several import check_several, explain_answers, explain_words, listed, recipe_for
@@ -28,6 +30,7 @@ from whymask.metrics.curves import Curves
 from whymask.models.base import Model, Wanted
 from whymask.models.memory import PeakMemory
 from whymask.models.registry import ModelSource, as_model
+from whymask.models.spending import account
 from whymask.results.mask import EvidenceMask
 from whymask.results.masks import EvidenceMasks
 from whymask.results.ordering import Ordering
@@ -90,6 +93,13 @@ class Explainer:
         options |= {"fill": settings.shown, "keep_answer": settings.keep == "answer"}
         return Case.of(image, self.model, target=target, question=question, against=against, **options)
 
+    def forecast(
+        self, image: ImageSource, *, question: str | None = None, searches: int = 1, targets: int | None = None
+    ) -> Forecast:
+        """About what so many searches take, each for one answer or for several `targets`; no forward is made."""
+        recipe = self.recipe if targets is None else recipe_for(self.settings, targets)
+        return forecast(self.model, recipe, self.settings, image, question, searches)
+
     def search(
         self, case: Case, seeds: Sequence[int] | None = None, *, progress: Report = None
     ) -> list[EvidenceMask | Ordering]:
@@ -104,7 +114,10 @@ class Explainer:
         settings = self.settings
         if not settings.null or not isinstance(found, EvidenceMask):
             return found
-        return with_null(case, found, self.recipe, seed, settings.null, budget=settings.budget)
+        before = account(case.model)
+        found = with_null(case, found, self.recipe, seed, settings.null, budget=settings.budget)
+        spent = case.spent + (account(case.model) - before)
+        return replace(found, provenance={**found.provenance, **costs(case.model, spent)})
 
     def explain(
         self,

@@ -14,6 +14,7 @@ from whymask.images.masking import blend, compose, stack
 from whymask.images.partition import Partition
 from whymask.models.base import Bound, Model, RespondsEach, Response, meaning
 from whymask.models.batching import Batching, is_out_of_memory, too_large
+from whymask.models.spending import Spent, account
 from whymask.search.driver import Piece
 from whymask.search.objective import pack
 from whymask.search.oracle import Responses
@@ -28,6 +29,7 @@ class Owner(Protocol):
     partition: Partition
     batching: Batching
     before_batch: Callable[[int], None] | None
+    spent: Spent
 
 
 @dataclass(eq=False)
@@ -87,7 +89,7 @@ class Responder:
         count = sum(len(rows) for _, rows in pieces)
         if case.before_batch:
             case.before_batch(count)
-        start = time.perf_counter()
+        start, before = time.perf_counter(), account(case.model)
         response = self._attempt(pieces, count)
         if response is None:
             if count == 1:
@@ -95,6 +97,9 @@ class Responder:
             case.batching.out_of_memory(count)
             return np.concatenate([self._forward(half) for half in halves(pieces)])
         case.batching.record(count, time.perf_counter() - start)
+        spent = account(case.model) - before
+        for filled, rows in pieces:
+            filled.case.spent += spent * (len(rows) / count)
         if response.top is not None:
             for (filled, rows), answers in zip(pieces, _by_piece(response.top, pieces), strict=True):
                 filled.responses.answers.update(zip(pack(rows), answers.tolist(), strict=True))

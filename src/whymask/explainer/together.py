@@ -4,9 +4,12 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from whymask.arrays import Floats
+from whymask.errors import ExhaustedError
 from whymask.explainer.case import Case, Listener
+from whymask.explainer.costs import affordable, none_left
 from whymask.explainer.responder import Responder
 from whymask.methods import Recipe
 from whymask.models.batching import Batching
@@ -26,24 +29,36 @@ def search_together(
     """Yield (number of the case, what was found, seconds) as searches end; `found.about` is the case.
 
     Cases are drawn as needed, `in_flight` of them at a time; neither that nor what is done with a result counts as
-    time of a search.
+    time of a search. Where a limit of requests or cost leaves nothing for further searches, those under way end first,
+    and then this raises an `ExhaustedError`.
     """
     clock = Clock()
+    exhausted: list[ExhaustedError] = []
 
     def searches() -> Iterator[Search]:
         drawn = iter(cases)
-        while True:
-            with clock.apart():
-                case = next(drawn, None)
-            if case is None:
+        while not exhausted:
+            try:
+                with clock.apart():
+                    case = next(drawn, None)
+                if case is None:
+                    return
+                with clock.apart(case):  # methods that use gradients do all of their work here
+                    search = case.start(recipe, seed, budget=budget, progress=progress)
+            except ExhaustedError as error:
+                exhausted.append(error)
                 return
-            with clock.apart(case):  # methods that use gradients do all of their work here
-                search = case.start(recipe, seed, budget=budget, progress=progress)
             yield search
 
-    for number, found in drive(searches(), clock.respond, batch_size=lambda: batching.size, in_flight=in_flight):
+    batches: dict[str, Any] = {"batch_size": lambda: batching.size, "in_flight": in_flight}
+    for number, found in drive(searches(), clock.respond, affordable=affordable, **batches):
+        if (error := none_left(found)) is not None:
+            exhausted.append(error)
+            continue
         with clock.apart():
             yield number, found, clock.seconds.pop(found.about, 0.0)
+    if exhausted:
+        raise exhausted[0]
 
 
 class Clock:

@@ -12,9 +12,9 @@ from PIL import Image
 
 from whymask.arrays import Floats
 from whymask.errors import WhymaskError
-from whymask.images.imaging import Box, Canvas, Geometry, ImageSource, Resize, load_image
+from whymask.images.imaging import WHOLE, Box, Canvas, Geometry, ImageSource, Resize, load_image
 from whymask.images.masking import Fill, fill_canvas
-from whymask.images.panels import Panel, cut
+from whymask.images.panels import Panel, cut, side_by_side
 from whymask.utils.digest import digest
 
 Wanted: TypeAlias = int | str | tuple[float, float] | None
@@ -196,6 +196,7 @@ class GridModel(ABC):
     geometry: Geometry
     settings: dict[str, str]
     takes_points = False  # whether a point on the photo names an answer
+    takes_several = False  # whether one question may be about several images
 
     def __repr__(self) -> str:
         where = [self.settings[name] for name in ("device", "dtype") if name in self.settings]
@@ -216,12 +217,25 @@ class GridModel(ABC):
         return self.settle(self.view(image, resize, fill), target, question)
 
     def view(self, image: ImageSource, resize: Resize = "own", fill: Fill = "black") -> View:
-        """The image on the input grid."""
+        """The image on the input grid; several images of one question side by side on one canvas."""
         if isinstance(image, list):
-            raise WhymaskError(f"{self.name} takes one image: pass that alone.")
+            if not self.takes_several:
+                raise WhymaskError(f"{self.name} takes one image: pass that alone.")
+            return self._several(image, resize, fill)
         picture = load_image(image)
         canvas, box = self.geometry.place(picture, resize)
         return View(picture, canvas, fill_canvas(fill, canvas), box)
+
+    def _several(self, images: list[Any], resize: Resize, fill: Fill) -> View:
+        if not images:
+            raise WhymaskError("there is no image in this list.")
+        placed = [self.geometry.place(load_image(one), resize)[0] for one in images]
+        canvas, panels = side_by_side(placed)
+        if isinstance(fill, np.ndarray) and fill.shape == canvas.shape:
+            hidden = fill  # of the canvas, as a result keeps it
+        else:
+            hidden, _ = side_by_side([fill_canvas(fill, one) for one in placed])
+        return View(Image.fromarray(canvas), canvas, hidden, WHOLE, panels=panels)
 
     @abstractmethod
     def settle(self, view: View, target: Any, question: str | None) -> Bound:

@@ -1,9 +1,14 @@
 """From a question to the tokens of a prompt, and from an answer to the tokens that are scored."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from whymask.arrays import Floats
 from whymask.errors import WhymaskError, unknown, whole
 from whymask.models.base import Target
 
@@ -88,18 +93,14 @@ class Dialogue:
         of them, as typed. Several words: the whole text. A [[marked]] word of a text: that word, after what stands
         before it.
         """
-        text, plain, marked = _marked(text.strip())
+        text, plain, marked = unmarked(text)
         context = self.context(question)
         if marked is None and len(plain.split()) == 1 and (forms := self._forms(plain, context)):
             return Answer(plain, (forms,))
         ids, spans = self._continued(context, plain)
         if not self._known(ids):
             raise self._no_token("answer", plain)
-        start, end = (marked.start(), marked.start() + len(marked[1])) if marked else (0, len(plain))
-        # A token of the space before the answer alone is part of no word: it is fed and not scored.
-        here = [number for number, (a, b) in enumerate(spans) if a < end and b > start]
-        wanted = tuple((i,) if number in here else () for number, i in enumerate(ids[: here[-1] + 1]))
-        return Answer(text, wanted, tuple(ids[: here[-1]]), mean=marked is None and len(plain.split()) > 1)
+        return spelt(text, plain, marked, ids, spans)
 
     def context(self, question: str) -> Context:
         """What an answer to this question follows."""
@@ -145,11 +146,10 @@ class Dialogue:
         Empty unless the word, in some case, is one token right after the prompt: " umbrella" may be one where an answer
         would begin with "umb", "rella".
         """
-        cases = list(dict.fromkeys((word, word.lower(), word.capitalize(), word.upper())))
-        first = [self._continued(context, form)[0] for form in cases]
+        first = [self._continued(context, form)[0] for form in cases(word)]
         if not any(len(ids) == 1 and self._known(ids) for ids in first):
             return ()
-        forms = [*first, *(self._encode(space + form) for form in cases for space in ("", " "))]
+        forms = [*first, *(self._encode(space + form) for form in cases(word) for space in ("", " "))]
         return tuple(sorted({ids[0] for ids in forms if len(ids) == 1 and self._known(ids)}))
 
     def _continued(self, context: Context, text: str) -> tuple[list[int], list[tuple[int, int]]]:
@@ -200,7 +200,32 @@ class TokenTexts:
         return self.dialogue.read([index])
 
 
-def _marked(text: str) -> tuple[str, str, re.Match[str] | None]:
+def cases(word: str) -> list[str]:
+    """A word as it may be written at the beginning of an answer."""
+    return list(dict.fromkeys((word, word.lower(), word.capitalize(), word.upper())))
+
+
+def spelt(
+    text: str, plain: str, marked: re.Match[str] | None, ids: Sequence[int], spans: Sequence[tuple[int, int]]
+) -> Answer:
+    """What a user means by an answer, from its tokens and the characters that each of them stands for."""
+    start, end = (marked.start(), marked.start() + len(marked[1])) if marked else (0, len(plain))
+    # A token of the space before the answer alone is part of no word: it is fed and not scored.
+    here = [number for number, (a, b) in enumerate(spans) if a < end and b > start]
+    wanted = tuple((i,) if number in here else () for number, i in enumerate(ids[: here[-1] + 1]))
+    return Answer(text, wanted, tuple(ids[: here[-1]]), mean=marked is None and len(plain.split()) > 1)
+
+
+def over_positions(chances: Floats, rows: NDArray[np.int64], answers: Sequence[Answer]) -> Floats:
+    """The score (B,) of every answer, from the probabilities at its positions (row by row)."""
+    means = np.bincount(rows, chances) / np.maximum(1, [answer.scored for answer in answers])
+    products = np.ones(len(answers))
+    counts = np.array([bool(ids) for answer in answers for ids in answer.wanted])
+    np.multiply.at(products, rows[counts], chances[counts])
+    return np.where([answer.mean for answer in answers], means, products)
+
+
+def unmarked(text: str) -> tuple[str, str, re.Match[str] | None]:
     """An answer as typed, without its marks, and where its [[marked]] word is, if it has one."""
     marks = MARKED.findall(text)
     if len(marks) > 1 or not "".join(marks or "x").strip():

@@ -13,6 +13,7 @@ from whymask.errors import WhymaskError, whole
 from whymask.models.base import Bound, Response, Target, View, composed
 from whymask.models.function import WholeImage
 from whymask.models.remote import Remote, RemoteBound, Served, png
+from whymask.models.spending import Spending
 
 OWN_ANSWER = "the server's answer"
 
@@ -29,36 +30,53 @@ class HttpModel(Served):
 
     def __init__(
         self,
-        url: str,
+        url: str | Sequence[str],
         *,
         max_side: int = 512,
         timeout: float = 60.0,
         retries: int = 4,
-        concurrency: int = 4,
+        concurrency: int | None = None,
         batch_size: int = 16,
         headers: Mapping[str, str] | None = None,
         deterministic: bool = True,
         name: str | None = None,
+        ca: str | None = None,
+        price: str | None = None,
+        max_requests: int | None = None,
+        max_cost: float | None = None,
     ) -> None:
         """A model behind a URL.
 
         Args:
-            url: where to POST; user and password in it are sent as basic authentication.
+            url: where to POST; user and password in it are sent as basic authentication. Several of them, a list or
+                separated by commas, are endpoints of one and the same model.
             max_side: larger images are reduced to this many pixels on their longer side.
             timeout: seconds one try may take, from connecting to the last byte of the answer.
-            retries: further tries after a lost connection, a timeout or a status 429, 500, 502, 503 or 504.
-            concurrency: requests under way at once.
+            retries: further tries after a lost connection, a timeout or a status 429, 500, 502, 503 or 504, at each
+                endpoint.
+            concurrency: the most requests under way at once at each endpoint; how many there are is learned.
             batch_size: images in one request.
             headers: sent with every request.
             deterministic: whether the server gives equal scores for equal images.
             name: how results call the model; by default by its URL.
+            ca: a file of certificates (PEM) of a private authority, besides the usual ones.
+            price: what a million tokens cost, "IN/OUT", where replies report their `usage`.
+            max_requests, max_cost: the most that may be sent, and spent, as long as this model lives.
         """
         self.per_request = whole("batch_size", batch_size, 1)
         self.geometry = WholeImage(whole("max_side", max_side, 1))
-        self.remote = Remote(url, timeout=timeout, retries=retries, concurrency=concurrency, headers=headers or {})
+        self.remote = Remote(
+            url,
+            timeout=timeout,
+            retries=retries,
+            concurrency=concurrency,
+            headers=headers or {},
+            ca=ca,
+            spending=Spending(price, max_requests, max_cost, self.per_request),
+        )
         self.name = name or self.remote.shown
         self.deterministic = deterministic
-        self.batch_size = batch_size * concurrency
+        self.batch_size = batch_size * self.remote.at_once
         self.settings = {"url": self.remote.shown}
         self.fingerprint = composed(f"http {self.remote.fingerprint}", geometry=self.geometry.fingerprint)
 
@@ -80,7 +98,8 @@ class HttpModel(Served):
         step = self.per_request
         parts = [(sent, some[i : i + step]) for sent, some in rows.items() for i in range(0, len(some), step)]
         answers = self.remote.ask(
-            [(partial(_body, inputs[part], sent), partial(self._scores, count=len(part))) for sent, part in parts]
+            [(partial(_body, inputs[part], sent), partial(self._scores, count=len(part))) for sent, part in parts],
+            [len(part) for _, part in parts],
         )
         scores = np.empty(len(bounds))
         for (_, part), some in zip(parts, answers, strict=True):

@@ -18,12 +18,10 @@ from typing import Any, Self, cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image
 
 from whymask.errors import WhymaskError, whole
-from whymask.images.imaging import WHOLE, Canvas, Geometry, ImageSource, Resize, load_image
-from whymask.images.masking import Fill, fill_canvas
-from whymask.images.panels import Panel, cut, side_by_side
+from whymask.images.imaging import Canvas, Geometry, ImageSource, Resize
+from whymask.images.panels import Panel, cut
 from whymask.models.base import Bound, View, composed
 from whymask.models.batching import is_out_of_memory
 from whymask.models.dialogue import FIRST, Answer, Dialogue
@@ -134,19 +132,10 @@ class ImageText(Mllm):
         with self._reporting():
             return super().answer(image, question, tokens=tokens, resize=resize)
 
-    def view(self, image: ImageSource, resize: Resize = "own", fill: Fill = "black") -> View:
-        """The image on the input grid; several images of one question side by side on one canvas."""
-        if not isinstance(image, list) or not self.processing.chats:
-            return super().view(image, resize, fill)
-        if not image:
-            raise WhymaskError("there is no image in this list.")
-        placed = [self.geometry.place(load_image(one), resize)[0] for one in image]
-        canvas, panels = side_by_side(placed)
-        if isinstance(fill, np.ndarray) and fill.shape == canvas.shape:
-            hidden = fill  # of the canvas, as a result keeps it
-        else:
-            hidden, _ = side_by_side([fill_canvas(fill, one) for one in placed])
-        return View(Image.fromarray(canvas), canvas, hidden, WHOLE, panels=panels)
+    @property
+    def takes_several(self) -> bool:  # type: ignore[override]
+        """Whether one question may be about several images: a chat template says where each of them goes."""
+        return self.processing.chats
 
     def within(self, **pixels: int) -> Self:
         """The same model with other limits of its processor, where it has them."""

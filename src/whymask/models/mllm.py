@@ -16,7 +16,7 @@ from whymask.arrays import Floats
 from whymask.errors import WhymaskError
 from whymask.images.imaging import ImageSource, Resize
 from whymask.models.base import Bound, GridModel, Response, View
-from whymask.models.dialogue import Answer, Dialogue, TokenTexts
+from whymask.models.dialogue import Answer, Dialogue, TokenTexts, over_positions
 from whymask.models.differentiable import Evidence
 from whymask.models.torch_module import DTYPE_NAMES
 
@@ -140,7 +140,7 @@ class Mllm(GridModel):
         entries = [(row, place, ids) for row, b in enumerate(asked) for place, ids in enumerate(b.answer.wanted)]
         rows, places = (np.array([entry[i] for entry in entries]) for i in (0, 1))
         chances, top = self._chances(inputs, asked, self.ids([ids for *_, ids in entries])[:, None])
-        return Response(_over_positions(chances[:, 0], rows, [bound.answer for bound in asked]), top[places == 0])
+        return Response(over_positions(chances[:, 0], rows, [bound.answer for bound in asked]), top[places == 0])
 
     def respond_each(self, inputs: Any, bounds: Sequence[Bound]) -> Response:
         """Probabilities (B, T) of the answers of all bounds, by one forward for those that share a text.
@@ -159,7 +159,7 @@ class Mllm(GridModel):
             for column, answer in enumerate(some):
                 own = by_row[:, : len(answer.wanted), column]
                 rows = np.repeat(np.arange(len(inputs)), len(answer.wanted))
-                scores[:, members[column]] = _over_positions(own.ravel(), rows, [answer] * len(inputs))
+                scores[:, members[column]] = over_positions(own.ravel(), rows, [answer] * len(inputs))
         return Response(scores, top.reshape(len(inputs), -1)[:, 0])
 
     def _chances(
@@ -242,15 +242,6 @@ def _by_place(answers: Sequence[Answer], count: int) -> list[tuple[int, ...]]:
     """The tokens that each answer wants at the first position of a text, then at the next."""
     longer = [answer.wanted + ((),) * (count - len(answer.wanted)) for answer in answers]
     return [ids for place in zip(*longer, strict=True) for ids in place]
-
-
-def _over_positions(chances: Floats, rows: NDArray[np.int64], answers: Sequence[Answer]) -> Floats:
-    """The score (B,) of every answer, from the probabilities at its positions (row by row)."""
-    means = np.bincount(rows, chances) / np.maximum(1, [answer.scored for answer in answers])
-    products = np.ones(len(answers))
-    counts = np.array([bool(ids) for answer in answers for ids in answer.wanted])
-    np.multiply.at(products, rows[counts], chances[counts])
-    return np.where([answer.mean for answer in answers], means, products)
 
 
 def weights_fingerprint(module: torch.nn.Module) -> str:

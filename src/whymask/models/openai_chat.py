@@ -1,148 +1,258 @@
-"""Any OpenAI-compatible chat server of a multimodal model: the probability of a one-token answer to a question."""
+"""Any chat server of a multimodal model: the probability of an answer to a question."""
 
 import os
 import re
 from collections.abc import Sequence
-from functools import partial
-from math import exp
-from typing import Any, TypeAlias, cast
-
-import numpy as np
+from dataclasses import dataclass, replace
+from typing import Any, Self, cast
 
 from whymask.errors import WhymaskError, whole
-from whymask.images.imaging import Canvas
-from whymask.models.base import Bound, Response, Target, View, composed
+from whymask.images.imaging import ImageSource, Resize
+from whymask.models.base import Bound, Response, View, composed
+from whymask.models.chat.engine import Request
+from whymask.models.chat.messages import LOSSY, Conversation, Pictures, check_format
+from whymask.models.chat.probe import cut, probe
+from whymask.models.chat.replies import Replies
+from whymask.models.chat.scored import Masked, scored
+from whymask.models.chat.tokens import Said
+from whymask.models.chat.top import TopTokens
+from whymask.models.dialogue import FIRST, Answer, cases, spelt, unmarked
 from whymask.models.function import WholeImage
-from whymask.models.remote import Remote, RemoteBound, Served, png
+from whymask.models.remote import Remote, RemoteBound, Served
+from whymask.models.spending import Spending
+from whymask.utils.redact import urls_in
 
-TOP_LOGPROBS = 20  # the most that such servers return
-ROUNDING = 0.01  # log-probabilities may exceed 0 by this much: some are computed in half precision or cut to two digits
+LARGEST_REPLY = 16 * 2**20  # bytes: prompt_logprobs take some 200 for every token that the images become
 
-Tokens: TypeAlias = list[tuple[str, float]]
-"""The likeliest first tokens of an answer with their probabilities, likeliest first."""
+
+@dataclass(frozen=True, eq=False)
+class ChatBound(RemoteBound):
+    """Images, a question about them, and the answer whose probability is explained."""
+
+    answer: Answer
+    said: tuple[Said, ...]  # the texts that the model is made to have said, where a score needs them
+
+    def answered(self, answer: Answer, said: tuple[Said, ...], probes: int) -> Self:
+        """The same with an answer."""
+        return replace(self, target=answer.target, answer=answer, said=said, probes=probes)
+
+
+class Words(dict[int, str]):
+    """The texts of tokens by number, as far as they are known."""
+
+    def __missing__(self, token: int) -> str:
+        return f"token {token}"
 
 
 class OpenAIChatModel(Served):
-    """A model that answers questions about an image, asked for one token and its alternatives per masked image.
+    """A model that answers questions about images behind an OpenAI-compatible chat server, or SGLang's `/generate`.
 
-    The score of an answer word is the probability of all returned tokens that equal it, up to case and surrounding
-    spaces. Only whole tokens count: "Yes" gets the tokens "Yes", " yes" and "YES", not "Y". A word that is not among
-    the returned tokens gets a floor, and `floored` counts those answers: where nearly all are, the word is not one
-    token for this model. Scores vary a little with what else the server is doing, hence not deterministic.
+    What the server returns is learned when the model is made (`settings["scores"]`). With log-probabilities of a
+    prompt's tokens, answers mean what they mean for a model that runs here. With those of the likeliest first tokens
+    alone, an answer is one word and one token; a word that is not among them gets a floor, and `floored` counts those
+    answers. Scores vary a little with what else the server is doing, hence not deterministic.
     """
 
     default_k = 10
     deterministic = False
+    takes_several = True
 
     def __init__(
         self,
         model: str,
         *,
-        base_url: str,
+        base_url: str | Sequence[str],
         api_key: str | None = None,
         max_side: int = 448,
         timeout: float = 60.0,
         retries: int = 4,
-        concurrency: int = 8,
+        concurrency: int | None = None,
         floor: float | None = None,
+        system: str | None = None,
+        seed: int | None = None,
+        max_pixels: int | None = None,
+        image_format: str = "png",
+        prompt: str | None = None,
+        ca: str | None = None,
+        price: str | None = None,
+        max_requests: int | None = None,
+        max_cost: float | None = None,
     ) -> None:
         """A model of a chat server.
 
         Args:
             model: its name on the server.
-            base_url: up to the version, such as http://localhost:8000/v1.
+            base_url: up to the version, such as http://localhost:8000/v1; with `prompt` up to the port. Several, a list
+                or separated by commas, are endpoints of one and the same model.
             api_key: by default the environment's OPENAI_API_KEY, unless base_url has a password; "" sends none.
-            max_side, timeout, retries, concurrency: as for `HttpModel`.
+            max_side, timeout, retries, concurrency, ca, price, max_requests, max_cost: as for `HttpModel`.
             floor: the score of a word that is not among the returned tokens; by default as large as it can be, the
                 smaller of the least returned probability and what the returned ones leave of 1.
+            system: the system prompt.
+            seed: of the server's sampling.
+            max_pixels: to which the server's own preprocessing reduces an image (vLLM's mm_processor_kwargs).
+            image_format: "png" or "webp", both without loss, or "jpeg".
+            prompt: for SGLang's /generate: the model's chat template as text, with its image token and {question}.
         """
         if floor is not None and not 0 <= floor <= 1:
             raise WhymaskError(f"floor must lie in [0, 1], not {floor!r}.")
-        if api_key is None:  # what is in the URL was given for this server, what is in the environment was not
-            api_key = "" if re.match(r"\w+://[^/?#]*@", str(base_url)) else os.environ.get("OPENAI_API_KEY", "")
-        key = api_key.strip()
+        self.form = check_format(image_format)
+        talk = Conversation(
+            model,
+            system,
+            None if seed is None else whole("seed", seed, 0),
+            None if max_pixels is None else whole("max_pixels", max_pixels, 1),
+        )
+        if prompt is not None and (system is not None or max_pixels is not None):
+            raise WhymaskError("with prompt= the system prompt is a part of it, and /generate takes no max_pixels.")
+        self.geometry = WholeImage(whole("max_side", max_side, 1))
         self.remote = Remote(
             base_url,
-            "/chat/completions",
+            "/chat/completions" if prompt is None else "/generate",
             timeout=timeout,
             retries=retries,
             concurrency=concurrency,
-            headers={"Authorization": f"Bearer {key}"} if key else {},
+            headers=bearer(base_url, api_key),
+            ca=ca,
+            largest=LARGEST_REPLY,
+            spending=Spending(price, max_requests, max_cost),
         )
         self.model, self.name = model, f"openai:{model}"
-        self.geometry = WholeImage(whole("max_side", max_side, 1))
         self.floor, self.floored = floor, 0
-        self.batch_size = 8 * concurrency  # several rounds, so that one slow answer does not leave the server idle
-        self.settings = {"url": self.remote.shown}
+        # Several rounds, so that one slow answer does not leave the server idle.
+        self.batch_size = 8 * self.remote.at_once
+        self.engine = probe(self._ask, talk, Replies(self.remote.shown, model), prompt)
+        self.labels = self.engine.words = Words(self.engine.words)
+        self._known: dict[tuple[str, str], Said | None] = {}
+        self.settings = {"url": self.remote.shown, "scores": self.engine.level}
+        if image_format in LOSSY:
+            self.settings["image_format"] = LOSSY[image_format]
         self.fingerprint = composed(
             f"openai {model} {self.remote.fingerprint}",
             geometry=self.geometry.fingerprint,
-            top_logprobs=TOP_LOGPROBS,
+            scores=self.engine.level,
             floor=floor,
+            system=system,
+            seed=seed,
+            max_pixels=max_pixels,
+            image_format=LOSSY.get(image_format),
+            prompt=prompt,
         )
 
-    def settle(self, view: View, target: int | str | None, question: str | None) -> RemoteBound:
-        """Without a target, explain the token the model gives for the whole image."""
-        question = self.asked(question)
-        said = str(target) if target is not None else self.tokens([view.canvas], [question])[0][0][0]
-        word = said.strip()
-        if len(word.split()) != 1:
-            source = "answered" if target is None else "was given the target"
-            raise WhymaskError(f"{self.name} {source} {said!r:.80}: pass a target of one word, such as 'Yes'.")
-        probes = 1 if target is None else 0
-        return RemoteBound.of(view, Target.named(word), sent=question, probes=probes)
+    def tokens_expected(self, height: int, width: int, question: str | None) -> tuple[float, float]:
+        """About how many: a token for 750 pixels, as Claude has them; patches of 28 x 28 pixels come close."""
+        return height * width // 750 + len(question or "") // 4 + 20, 1
+
+    def settle(self, view: View, target: int | str | None, question: str | None) -> ChatBound:
+        """Settle the answer; without a target it is the first token that the model gives for the whole image."""
+        question, probes = self.asked(question), 0
+        bound = self._posed(view, question)
+        if target is None:
+            (first,) = self._ask([self.engine.following(self._pictures(view.canvas, bound), question, ())])
+            probes, target = 1, first.top
+            if isinstance(self.engine, TopTokens):  # whose numbers mean nothing elsewhere
+                target = self.labels.get(first.top)
+                if target is None:
+                    raise WhymaskError(f"{self.name} begins its answer with white space: pass a target, such as 'Yes'.")
+        return bound.answered(*self.meant(target, question), probes)
+
+    def answering(self, bound: Bound, target: int | str, question: str | None) -> ChatBound:
+        """The same images and question with another answer."""
+        return cast(ChatBound, bound).answered(*self.meant(target, self.asked(question)), 0)
 
     def respond(self, inputs: Any, bounds: Sequence[Bound]) -> Response:
-        """Probabilities that the answer to row i of images (B, H, W, 3) is the word of bounds[i]."""
-        questions = [cast(str, bound.sent) for bound in cast(Sequence[RemoteBound], bounds)]
-        answers = self.tokens(inputs, questions)
-        scores = [self._score(tokens, bound.target.label) for tokens, bound in zip(answers, bounds, strict=True)]
-        return Response(np.array(scores, dtype=np.float64), None)
+        """Probabilities of the bounds' answers to masked images (B, H, W, 3), and the first tokens that are given."""
+        found = self._responses(inputs, [[cast(ChatBound, bound)] for bound in bounds])
+        return replace(found, score=found.score[:, 0])
 
-    def tokens(self, images: Sequence[Canvas], questions: Sequence[str]) -> list[Tokens]:
-        """What the model may begin its answer with, for each image (H, W, 3) and its question."""
-        asked = zip(images, questions, strict=True)
-        return self.remote.ask([(partial(self._body, image, question), self._read) for image, question in asked])
+    def respond_each(self, inputs: Any, bounds: Sequence[Bound]) -> Response:
+        """Probabilities (B, T) of all answers; those that share a text, and all words, take one request an image."""
+        return self._responses(inputs, [cast(Sequence[ChatBound], bounds)] * len(inputs))
 
-    def _body(self, image: Canvas, question: str) -> dict[str, Any]:
-        content = [
-            {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{png(image)}"}},
-            {"type": "text", "text": question},
+    def generate(self, inputs: Any, bounds: Sequence[Bound], tokens: int) -> list[str]:
+        """What the model answers to masked images, at most so many tokens long."""
+        asked = zip(inputs, cast(Sequence[ChatBound], bounds), strict=True)
+        return self._ask(
+            [self.engine.generated(self._pictures(canvas, b), cast(str, b.sent), tokens) for canvas, b in asked]
+        )
+
+    def answer(self, image: ImageSource, question: str, *, tokens: int = 32, resize: Resize = "own") -> str:
+        """The model's own answer to a question about the whole image."""
+        bound = self._posed(self.view(image, resize), self.asked(question))
+        return self.generate(bound.inputs[None], [bound], tokens)[0]
+
+    def meant(self, target: int | str, question: str) -> tuple[Answer, tuple[Said, ...]]:
+        """The answer to a question that a user means, and what the model is made to have said for it.
+
+        The tokens of a text are learned from the server, once.
+        """
+        if not isinstance(target, str):
+            token = whole("a target that is no text", target, 0)
+            return Answer(self.labels[token], ((token,),), token=token), ()
+        text, plain, marked = unmarked(target)
+        one_word = marked is None and len(plain.split()) == 1
+        if isinstance(self.engine, TopTokens):
+            if not one_word:
+                raise self.engine.first_only(target)
+            return Answer(plain, ((self.engine.word(plain),),)), ()
+        if one_word and (forms := self._forms(plain, question)):
+            ids = tuple(sorted(form.ids[0] for form in forms))
+            return Answer(plain, (ids,)), () if self.engine.every_token else forms
+        (said,) = self._cut(question, [plain])
+        if said is None:
+            raise WhymaskError(f"{self.remote.shown} does not take {plain!r:.80} as an answer of {self.model}.")
+        return spelt(text, plain, marked, said.ids, said.spans), (said,)
+
+    def _forms(self, word: str, question: str) -> tuple[Said, ...]:
+        """The surface forms of a word that is a single token right after the prompt."""
+        texts = [space + case for space in ("", " ") for case in cases(word)]
+        found = self._cut(question, texts)
+        single = [said for said in found if said is not None and len(said.ids) == 1]
+        bare = [said for said in single if not said.text.startswith(" ")]
+        return tuple({said.ids: said for said in reversed(single)}.values()) if bare else ()
+
+    def _cut(self, question: str, texts: Sequence[str]) -> list[Said | None]:
+        """The tokens of texts as answers."""
+        fresh = [text for text in texts if (question, text) not in self._known]
+        if fresh:
+            found = cut(self._ask, self.engine, question, fresh)
+            self._known |= {(question, text): said for text, said in zip(fresh, found, strict=True)}
+        return [self._known[question, text] for text in texts]
+
+    def _responses(self, inputs: Any, bounds: Sequence[Sequence[ChatBound]]) -> Response:
+        images = [
+            Masked(self._pictures(canvas, asked[0]), cast(str, asked[0].sent), asked)
+            for canvas, asked in zip(inputs, bounds, strict=True)
         ]
-        return {
-            "model": self.model,
-            "messages": [{"role": "user", "content": content}],
-            "max_tokens": 1,
-            "temperature": 0,
-            "logprobs": True,
-            "top_logprobs": TOP_LOGPROBS,
-        }
+        found = scored(self._ask, self.engine, images, self.floor)
+        self.floored += found.floored
+        return Response(found.each, found.top)
 
-    def _read(self, answer: Any) -> Tokens:
-        try:
-            returned = answer["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
-            tokens = [(entry["token"], entry["logprob"]) for entry in returned]
-        except (KeyError, IndexError, TypeError):
-            tokens = []
-        if not tokens or not all(type(text) is str and type(logprob) is float for text, logprob in tokens):
-            raise WhymaskError(
-                f"{self.remote.shown} returned no top_logprobs for a token of {self.model}, which scores are made of."
-            )
-        # NaN is not at most anything. -inf is allowed, for a probability of 0.
-        possible = all(logprob <= ROUNDING for _, logprob in tokens)
-        if not possible or sum(exp(logprob) for _, logprob in tokens) > exp(ROUNDING):
-            raise WhymaskError(
-                f"{self.remote.shown} returned top_logprobs of {self.model} that are not log-probabilities: each must "
-                "be a number of at most 0, and together they must stand for a probability of at most 1."
-            )
-        return sorted(((text, exp(logprob)) for text, logprob in tokens), key=lambda token: -token[1])
+    def _posed(self, view: View, question: str) -> ChatBound:
+        return ChatBound(
+            **vars(view),
+            target=FIRST.target,
+            inputs=view.canvas,
+            fill_inputs=view.fill,
+            key=(view.canvas.shape, view.panels),
+            probes=0,
+            channels_first=False,
+            sent=question,
+            answer=FIRST,
+            said=(),
+        )
 
-    def _score(self, tokens: Tokens, word: str) -> float:
-        wanted = word.casefold()
-        matches = [probability for text, probability in tokens if text.strip().casefold() == wanted]
-        if matches:
-            return min(1.0, sum(matches))
-        self.floored += 1
-        if self.floor is not None:
-            return self.floor
-        return max(0.0, min(tokens[-1][1], 1 - sum(probability for _, probability in tokens)))
+    def _pictures(self, canvas: Any, bound: ChatBound) -> Pictures:
+        return Pictures(canvas, bound.panels, self.form)
+
+    def _ask(self, requests: Sequence[Request[Any]]) -> list[Any]:
+        return self.remote.ask([(request.body, request.read) for request in requests])
+
+
+def bearer(base_url: str | Sequence[str], api_key: str | None) -> dict[str, str]:
+    """The header by which a client says who it is; without a key, that of the environment."""
+    if api_key is None:  # what is in the URL was given for this server, what is in the environment was not
+        known = any(re.match(r"\w+://[^/?#]*@", str(url)) for url in urls_in(base_url))
+        api_key = "" if known else os.environ.get("OPENAI_API_KEY", "")
+    key = api_key.strip()
+    return {"Authorization": f"Bearer {key}"} if key else {}

@@ -1,32 +1,33 @@
-"""Models behind a URL: requests with a deadline and retries, a few of them under way at once."""
+"""Models behind URLs: many requests under way at once, sent again where one fails or is late."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import json
-import re
-import ssl
 import threading
 import weakref
-from asyncio import sleep
 from base64 import b64encode
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from io import BytesIO
 from math import inf
+from statistics import median
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
-from urllib.parse import quote, unquote, unquote_plus
 
 from PIL import Image
 
-from whymask.errors import WhymaskError, whole
+from whymask.errors import ExhaustedError, WhymaskError, whole
 from whymask.images.imaging import Canvas
 from whymask.models.base import GridModel, Target, View
+from whymask.models.concurrency import Concurrency
+from whymask.models.endpoints import Endpoint, Endpoints
 from whymask.models.packages import optional, required
 from whymask.models.pixels import PixelBound
-from whymask.utils.redact import shown
+from whymask.models.posting import LARGEST_REPLY, Client, NoReplyError, StatusError, check_headers
+from whymask.models.spending import Spending
+from whymask.utils.redact import shown, urls_in
 
 if TYPE_CHECKING:
     import httpx
@@ -40,11 +41,12 @@ Reader: TypeAlias = Callable[[Any], T]
 """Takes what is needed from the JSON of a reply as soon as it is here, so that the rest is not kept."""
 
 WHO = frozenset({"authorization", "cookie"})
-RETRIED = frozenset({429, 500, 502, 503, 504})
-FIRST_WAIT = 0.1  # seconds before the second try; doubles with every further one
-LONGEST_WAIT = 30.0  # seconds, also when the server's Retry-After asks for more
-LARGEST_REPLY = 4 * 2**20  # bytes; a usual one has a few hundred, and parsed JSON can take 25 times its size
-LARGEST_REASON = 2**16  # bytes of an error reply that is quoted
+MOST = 64  # requests at once at one endpoint, unless the user gives a bound
+AHEAD = 8  # requests that are encoded before an endpoint has room for them
+PEERS = 8  # replies after which it is known how long one takes
+LATE = 4.0  # times the median of its peers: then a request is sent a second time
+SHORTEST = 0.1  # seconds before which that is not done
+HEDGED = 0.1  # the share of all requests that may be sent a second time, beside PEERS
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,9 +76,13 @@ class Served(GridModel):
     remote: Remote
 
     @property
-    def retries_made(self) -> int:
-        """How many requests had to be sent again so far."""
-        return self.remote.retries_made
+    def spending(self) -> Spending:
+        """What was sent and received so far, and the limits."""
+        return self.remote.spending
+
+    def tokens_expected(self, height: int, width: int, question: str | None) -> tuple[float, float] | None:
+        """About how many tokens the request for an image of this size has, and its reply, where that can be known."""
+        return None
 
 
 def png(canvas: Canvas) -> str:
@@ -86,44 +92,59 @@ def png(canvas: Canvas) -> str:
     return b64encode(file.getvalue()).decode()
 
 
+@dataclass(eq=False)
+class _Request:
+    """What is sent, how many images it holds, and how often it was sent to each endpoint."""
+
+    content: bytes
+    images: int
+    tried: Counter[Endpoint] = field(default_factory=Counter)
+
+
 class Remote:
-    """A URL that takes JSON by POST and answers with JSON.
+    """One or several URLs of the same model that take JSON by POST and answer with JSON.
 
     Every try ends by `timeout`, from connecting to the last byte of the answer. Connection errors, timeouts and the
-    statuses in RETRIED are tried again up to `retries` times; any other status fails at once. At most LARGEST_REPLY
-    bytes of a reply are read. It must not be compressed, because a few bytes can decompress to gigabytes.
+    statuses in RETRIED are tried again, at other endpoints first, and up to `retries` times at the same one; any other
+    status fails at once. An endpoint that fails is left out for a while. A request that takes far longer than its peers
+    is sent to another endpoint too (to the same one where there is no other): the first reply is taken, and the other
+    request cancelled.
     """
 
     def __init__(
-        self, url: str, path: str = "", *, timeout: float, retries: int, concurrency: int, headers: Mapping[str, str]
+        self,
+        urls: str | Sequence[str],
+        path: str = "",
+        *,
+        timeout: float,
+        retries: int,
+        concurrency: int | None,
+        headers: Mapping[str, str],
+        ca: str | None = None,
+        largest: int = LARGEST_REPLY,
+        spending: Spending | None = None,
     ) -> None:
         required("httpx", "a model behind a URL needs httpx: pip install 'whymask[http]'.")
-        self.url = _address(url, path)
-        self.shown = shown(str(self.url))
         if not 0 < timeout < inf:
             raise WhymaskError(f"timeout must be a positive number of seconds, not {timeout!r}.")
-        self.timeout = float(timeout)
         self.retries = whole("retries", retries, 0)
-        self.retries_made = 0
-        whole("concurrency", concurrency, 1)
-        for name, value in headers.items():
-            if not all(text.isascii() and text.isprintable() and text == text.strip() for text in (name, value)):
-                raise WhymaskError(f"the value of the header {name!r} holds characters that no header can carry.")
-        if self.url.userinfo and "authorization" in map(str.lower, headers):
+        most = MOST if concurrency is None else whole("concurrency", concurrency, 1)
+        check_headers(headers)
+        addresses = [_address(url, path) for url in urls_in(urls)]
+        if any(url.userinfo for url in addresses) and "authorization" in map(str.lower, headers):
             raise WhymaskError(
                 "the user and password in the URL would replace the Authorization header (for a chat server, api_key): "
                 "pass only one of them."
             )
-        self._secrets = _secrets(self.url, headers)
+        self.endpoints = [Endpoint(url, shown(str(url)), Concurrency(most)) for url in dict.fromkeys(addresses)]
+        self.shown = ",".join(endpoint.shown for endpoint in self.endpoints)
+        self.spending = spending or Spending()
         # Who asks does not move a score.
         self._headers = sorted((name.lower(), value) for name, value in headers.items() if name.lower() not in WHO)
-        self._slots = asyncio.Semaphore(concurrency)
-        self._client = httpx.AsyncClient(
-            headers={"Content-Type": "application/json", "Accept-Encoding": "identity", **headers},
-            timeout=self.timeout,
-            verify=_certificates(),
-            limits=httpx.Limits(max_connections=concurrency, max_keepalive_connections=concurrency),
-        )
+        self._client = Client(addresses, headers, timeout=float(timeout), ca=ca, largest=largest)
+        self._free = Endpoints(self.endpoints)
+        self._ahead = asyncio.Semaphore(AHEAD)
+        self._peers: deque[float] = deque(maxlen=64)  # seconds that the last replies took
         # A loop of its own in a thread of its own: connections outlive a call of `ask`, which works beside the
         # running loop of a notebook too.
         self._loop = asyncio.new_event_loop()
@@ -133,128 +154,145 @@ class Remote:
 
     @property
     def fingerprint(self) -> str:
-        """Identifies a server. A query or a header may name a model or carry a key, so only a digest is here."""
-        sent = [self.url.query, *(f"\n{name}: {value}".encode() for name, value in self._headers)]
-        digest = hashlib.sha256(b"".join(sent)).hexdigest()[:16]
-        return f"{self.shown} {digest}" if any(sent) else self.shown
+        """Identifies the servers; that they are one model is taken on trust.
 
-    def ask(self, requests: Sequence[tuple[Body, Reader[T]]]) -> list[T]:
-        """What was read from the reply to each request, in order; the first failure ends them all."""
+        A query or a header may name a model or carry a key, so only a digest is here.
+        """
+        return ",".join(sorted(map(self._fingerprint, self.endpoints)))
+
+    def _fingerprint(self, endpoint: Endpoint) -> str:
+        sent = [endpoint.url.query, *(f"\n{name}: {value}".encode() for name, value in self._headers)]
+        digest = hashlib.sha256(b"".join(sent)).hexdigest()[:16]
+        return f"{endpoint.shown} {digest}" if any(sent) else endpoint.shown
+
+    @property
+    def at_once(self) -> int:
+        """How many requests the first batches should have: several for each that is under way at first."""
+        return 2 * sum(endpoint.concurrency.size for endpoint in self.endpoints)
+
+    def ask(self, requests: Sequence[tuple[Body, Reader[T]]], images: Sequence[int] | None = None) -> list[T]:
+        """What was read from the reply to each request, in order; the first failure ends them all.
+
+        `images` says how many each of them holds, by default one.
+        """
         if not self._thread.is_alive():  # threads do not survive a fork, and the wait below would never end
             raise WhymaskError(f"the model at {self.shown} was made before this process was forked: make it again.")
-        future = asyncio.run_coroutine_threadsafe(self._all(requests), self._loop)
+        future = asyncio.run_coroutine_threadsafe(self._all(requests, images or [1] * len(requests)), self._loop)
         try:
             return future.result()
         finally:
             future.cancel()  # when the wait was interrupted
 
-    async def _all(self, requests: Sequence[tuple[Body, Reader[T]]]) -> list[T]:
-        tasks = [asyncio.create_task(self._one(body, read)) for body, read in requests]
+    async def _all(self, requests: Sequence[tuple[Body, Reader[T]]], images: Sequence[int]) -> list[T]:
+        counted = zip(requests, images, strict=True)
+        tasks = [asyncio.create_task(self._one(body, read, count)) for (body, read), count in counted]
         try:
             return await asyncio.gather(*tasks)
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await _cancelled(tasks)
 
-    async def _one(self, body: Body, read: Reader[T]) -> T:
-        async with self._slots:
-            content = await asyncio.to_thread(lambda: json.dumps(body()).encode())
-            backoff, tries = FIRST_WAIT, 0
-            while True:
-                wait, tries = backoff, tries + 1
-                try:
-                    async with asyncio.timeout(self.timeout):
-                        response, reply = await self._post(content)
-                except (TimeoutError, httpx.TimeoutException):
-                    trouble = f"gave no answer within {self.timeout:g} s"
-                except httpx.RequestError as error:
-                    trouble = f"could not be asked{self._quoted(str(error) or type(error).__name__)}"
-                else:
-                    if response.is_success:
-                        return read(self._json(response, reply))
-                    trouble = f"answered {_status(response)}{self._reason(response, reply)}"
-                    if response.status_code not in RETRIED:
-                        break
-                    wait = max(wait, _asked_to_wait(response))
-                if tries > self.retries:
-                    break
-                await sleep(min(wait, LONGEST_WAIT))
-                self.retries_made += 1
-                backoff = min(2 * backoff, LONGEST_WAIT)
-            raise WhymaskError(f"{self.shown} {trouble}; gave up after {tries} {'try' if tries == 1 else 'tries'}.")
-
-    async def _post(self, content: bytes) -> tuple[httpx.Response, bytes | None]:
-        """The response, and its content unless that is too large."""
-        reply = bytearray()
-        async with self._client.stream("POST", self.url, content=content) as response:
-            async for chunk in response.aiter_raw():
-                reply += chunk
-                if len(reply) > LARGEST_REPLY:
-                    return response, None
-        return response, bytes(reply)
-
-    def _json(self, response: httpx.Response, reply: bytes | None) -> Any:
-        """The JSON of a reply; all its numbers are floats, so an integer of 400 digits is infinite."""
-        if reply is None:
-            trouble = f"with more than {LARGEST_REPLY // 2**20} MiB"
-        elif _compressed(response):
-            trouble = "with compressed content, which was not asked for"
-        else:
+    async def _one(self, body: Body, read: Reader[T], images: int) -> T:
+        async with self._ahead:
+            request = _Request(await asyncio.to_thread(lambda: json.dumps(body()).encode()), images)
+            endpoint = await self._free.take()
+        retry = False
+        while True:
             try:
-                return json.loads(reply, parse_int=float)
-            except (ValueError, RecursionError):
-                trouble = "but not with JSON"
-        raise WhymaskError(f"{self.shown} answered {_status(response)} {trouble}.")
+                return read(await self._hedged(request, endpoint, retry))
+            except _TryFailedError as failed:
+                if request.tried[failed.endpoint] > self.retries:
+                    tries = request.tried.total()
+                    message = f"{failed}; gave up after {'1 try' if tries == 1 else f'{tries} tries'}."
+                    raise (StatusError(message, failed.status) if failed.status else WhymaskError(message)) from None
+            endpoint, retry = await self._free.take(request.tried, urgent=True), True
 
-    def _reason(self, response: httpx.Response, reply: bytes | None) -> str:
-        """What the server says about an error."""
-        page = "html" in response.headers.get("Content-Type", "")
-        if page or reply is None or len(reply) > LARGEST_REASON or _compressed(response):
-            return ""
-        return self._quoted(reply.decode(errors="replace"))
+    async def _hedged(self, request: _Request, endpoint: Endpoint, retry: bool) -> Any:
+        """The reply to a request, or to a second copy of it where the first takes far longer than its peers."""
+        sent, before = self._loop.time(), endpoint.failure
+        first = asyncio.create_task(self._try(request, endpoint, retry=retry))
+        copies = {first}
+        try:
+            while not first.done():
+                wait = sent + self._late - self._loop.time()
+                await asyncio.wait(copies, timeout=max(SHORTEST / 10, min(wait, SHORTEST)))
+                if not first.done() and self._loop.time() - sent > self._late and self._may_hedge:
+                    copies.add(asyncio.create_task(self._hedge(request, endpoint)))
+                    break
+            while True:
+                done, copies = await asyncio.wait(copies, return_when=asyncio.FIRST_COMPLETED)
+                settled = [copy for copy in done if not isinstance(copy.exception(), _TryFailedError)]
+                if settled and first not in done:
+                    endpoint.slow(before)
+                if settled or not copies:
+                    return (settled or [*done])[0].result()
+        finally:
+            await _cancelled(copies)
 
-    def _quoted(self, text: str) -> str:
-        """The beginning of a text in brackets, on one line and without secrets that it may repeat."""
-        text = "".join(character if character.isprintable() else " " for character in text)
-        text = " ".join(self._secrets.sub("***", text).split())[:200]
-        return f" ({text.rstrip('.')})" if text else ""
+    @property
+    def _late(self) -> float:
+        """Seconds after which a request takes far longer than its peers; infinite while that is not known."""
+        return max(SHORTEST, LATE * median(self._peers)) if len(self._peers) >= PEERS else inf
+
+    @property
+    def _may_hedge(self) -> bool:
+        spent = self.spending.spent
+        return self.spending.left != 0 and spent.hedges < PEERS + HEDGED * spent.requests
+
+    async def _hedge(self, request: _Request, endpoint: Endpoint) -> Any:
+        """The reply to a second copy of a request, from another endpoint where there is one."""
+        other = await self._free.take(urgent=True, but=endpoint if len(self.endpoints) > 1 else None)
+        try:
+            return await self._try(request, other, hedge=True)
+        except ExhaustedError as error:  # the first copy is on its way
+            raise _TryFailedError(str(error), other) from None
+
+    async def _try(self, request: _Request, endpoint: Endpoint, *, retry: bool = False, hedge: bool = False) -> Any:
+        """The reply of an endpoint that was taken, and is given back however this ends."""
+        sent, under_way, before = self._loop.time(), endpoint.under_way, endpoint.failure
+        try:
+            self.spending.send(request.images, retry=retry, hedge=hedge)
+            request.tried[endpoint] += 1
+            reply = None
+            try:
+                reply = await self._client.post(endpoint.url, request.content, endpoint.shown)
+            finally:
+                self.spending.ended(request.images, reply)
+        except NoReplyError as error:
+            endpoint.failed(before, self._loop.time(), overloaded=error.overloaded, wait=error.wait)
+            raise _TryFailedError(str(error), endpoint, error.status) from None
+        finally:
+            self._free.give_back(endpoint)
+        seconds = self._loop.time() - sent
+        self._peers.append(seconds)
+        endpoint.replied(under_way, seconds)
+        return reply
 
 
-def _secrets(url: httpx.URL, headers: Mapping[str, str]) -> re.Pattern[str]:
-    """Matches user, password, query values and words of headers, in every form in which a server may repeat them."""
-    pairs = url.query.decode().split("&")
-    sent = [*url.userinfo.decode().split(":", 1), *(pair.partition("=")[2] or pair for pair in pairs)]
-    texts = {decoded for text in sent for decoded in (text, unquote(text), unquote_plus(text))}
-    texts.update(word for value in headers.values() for word in value.split())
-    if url.userinfo:
-        texts.add(b64encode(f"{url.username}:{url.password}".encode()).decode().rstrip("="))
-    forms = texts | {quote(text, safe="") for text in texts}
-    forms |= {json.dumps(text, ensure_ascii=ascii)[1:-1] for text in texts for ascii in (True, False)}
-    longest_first = sorted(forms - {""}, key=len, reverse=True)
-    # Short ones only as whole words: a password "a" would leave nothing of the text.
-    return re.compile(
-        "|".join(re.escape(form) if len(form) > 5 else rf"(?<!\w){re.escape(form)}(?!\w)" for form in longest_first)
-        or "(?!)",  # matches nothing
-        re.IGNORECASE,
-    )
+class _TryFailedError(Exception):
+    """A try that ended without a reply."""
+
+    def __init__(self, trouble: str, endpoint: Endpoint, status: int = 0) -> None:
+        super().__init__(trouble)
+        self.endpoint = endpoint
+        self.status = status
 
 
-def _run(loop: asyncio.AbstractEventLoop, client: httpx.AsyncClient) -> None:
+async def _cancelled(tasks: Collection[asyncio.Task[Any]]) -> None:
+    """Cancel tasks and wait until they have ended."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _run(loop: asyncio.AbstractEventLoop, client: Client) -> None:
     """The life of a loop: until its Remote is gone."""
     loop.run_forever()
-    loop.run_until_complete(client.aclose())
+    loop.run_until_complete(client.close())
     loop.run_until_complete(loop.shutdown_default_executor())
     loop.close()
 
 
-@cache
-def _certificates() -> ssl.SSLContext:
-    """The usual ones, read once: that takes longer than a request."""
-    return httpx.create_ssl_context()
-
-
-def _address(url: str, path: str) -> httpx.URL:
+def _address(url: Any, path: str) -> httpx.URL:
     try:
         address = httpx.URL(url)
     except (httpx.InvalidURL, TypeError):
@@ -262,18 +300,3 @@ def _address(url: str, path: str) -> httpx.URL:
     if address.scheme not in ("http", "https") or not address.host:
         raise WhymaskError("the URL of a model must look like http://host:port/path or https://host/path.")
     return address.copy_with(path=address.path.rstrip("/") + path) if path else address
-
-
-def _status(response: httpx.Response) -> str:
-    """The number with its usual name: a server may call it anything."""
-    return f"{response.status_code} {httpx.codes.get_reason_phrase(response.status_code)}".rstrip()
-
-
-def _compressed(response: httpx.Response) -> bool:
-    return response.headers.get("Content-Encoding", "").lower() not in ("", "identity")
-
-
-def _asked_to_wait(response: httpx.Response) -> float:
-    """Seconds the server asks for; a Retry-After that is a date counts as none."""
-    wanted: str = response.headers.get("Retry-After", "")
-    return float(wanted) if wanted.isascii() and wanted.isdigit() else 0.0

@@ -20,6 +20,7 @@ from whymask.images.panels import panel_of
 from whymask.images.partition import Partition
 from whymask.interop.shap import to_shap
 from whymask.models.base import Target
+from whymask.models.spending import in_words
 from whymask.results.plotting import save_figure, show_figure
 from whymask.results.storage import SCHEMA, Arrays, Header, check, read, write
 from whymask.search.objective import Ledger
@@ -273,7 +274,9 @@ class Explanation(ABC):
         seconds = self.provenance.get("seconds")
         time = "" if seconds is None else f"; {seconds:.1f} s"
         gradients = "gradients; " if self.provenance.get("needs") == "gradients" else ""
-        return " ".join([*self.remarks, f"Cost: {gradients}{self.ledger}{time}."])
+        spending = self.provenance.get("spending")
+        sent = f"; {in_words(spending)}" if spending else ""
+        return " ".join([*self.remarks, f"Cost: {gradients}{self.ledger}{time}{sent}."])
 
 
 def _build(header: Header, arrays: Arrays) -> Explanation:

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from whymask.arrays import Bools, Floats, Rows, real_numbers
-from whymask.errors import WhymaskError, whole
+from whymask.errors import ExhaustedError, WhymaskError, whole
+from whymask.models.spending import Purse
 from whymask.search.archive import Archive
 from whymask.search.objective import Ledger
 from whymask.search.oracle import Oracle, Query
@@ -27,6 +28,8 @@ Piece: TypeAlias = tuple[Any, Rows]
 """What a search is about and masked images of it: kept sets (B, n) or pixel masks (B, H, W)."""
 BatchSize: TypeAlias = int | Callable[[], int] | None
 """The most images in one batch: a number, a function that is asked before each batch, or no limit."""
+Affordable: TypeAlias = Callable[[Sequence["Search"]], Purse | None]
+"""What searches may still spend before their results are made; None for any number of images."""
 RespondMany: TypeAlias = Callable[[Sequence[Piece]], Sequence[ArrayLike]]
 """One model batch made of pieces of several searches -> the responses to each piece."""
 
@@ -135,6 +138,26 @@ class Search:
         else:
             self.query = again
 
+    def fit(self, purse: Purse) -> None:
+        """Pay for the query, or for what can be paid of it; a search that then cannot go on ends with its best."""
+        if self.result:
+            return
+        count = len(self.query.send)
+        if purse.images < count:
+            rows = range(1, len(self.ask.rows) + 1)
+            some = bisect_right(rows, purse.images, key=lambda count: len(self._open(count).send))
+            if not (some and self.ask.divisible):
+                self.stop()
+                return
+            self.query, self._spent = self._open(some), True
+            count = len(self.query.send)
+        purse.pay(count)
+
+    def stop(self) -> None:
+        """End with the best so far."""
+        self.generator.close()
+        self._finish(self.ask.best, complete=False)
+
     def _advance(self, scores: Floats | None) -> None:
         try:
             self.ask = next(self.generator) if scores is None else self.generator.send(scores)
@@ -147,8 +170,7 @@ class Search:
         count = 0 if self._spent else self._affordable()
         self._spent = count < len(self.ask.rows)
         if self._spent and not (count and self.ask.divisible):
-            self.generator.close()
-            self._finish(self.ask.best, complete=False)
+            self.stop()
         else:
             self.query = self._open(count)
 
@@ -203,18 +225,20 @@ def drive(
     batch_size: BatchSize = None,
     in_flight: int | None = None,
     targets: int | None = None,
+    affordable: Affordable | None = None,
 ) -> Iterator[tuple[int, SearchResult]]:
     """Advance searches together and yield (number, result) as each ends.
 
     What they ask for at the same moment goes to the model in common batches of at most `batch_size` images. At most
     `in_flight` of them are under way at a time; the next is drawn from `searches` when one ends. Searches for several
-    `targets` are sent as many scores for each image.
+    `targets` are sent as many scores for each image. What is no longer `affordable` is not sent, and searches that need
+    it end with their best so far, as at the end of a budget; so do all when the model says that it is exhausted.
     """
     if isinstance(batch_size, int):
         whole("batch_size", batch_size, 1)
     if in_flight is not None:
         whole("in_flight", in_flight, 1)
-    return _drive(searches, respond, batch_size, in_flight, targets)
+    return _drive(searches, respond, batch_size, in_flight, targets, affordable)
 
 
 def _drive(
@@ -223,6 +247,7 @@ def _drive(
     batch_size: BatchSize,
     in_flight: int | None,
     targets: int | None,
+    affordable: Affordable | None,
 ) -> Iterator[tuple[int, SearchResult]]:
     waiting = enumerate(searches)
     running: dict[int, Search] = {}
@@ -230,14 +255,27 @@ def _drive(
         running.update(islice(waiting, None if in_flight is None else in_flight - len(running)))
         if not running:
             return
-        for number in [number for number, search in running.items() if search.result]:
-            result = running.pop(number).result
-            assert result is not None
-            yield number, result
+        if affordable and (purse := affordable([*running.values()])):
+            for search in running.values():
+                search.fit(purse)
+        yield from _ended(running)
         pieces = [piece for search in running.values() for piece in search.pieces]
-        replies = iter(in_batches(pieces, respond, batch_size, targets))
+        try:
+            replies = iter(in_batches(pieces, respond, batch_size, targets))
+        except ExhaustedError:  # retries may cost more than was expected
+            for search in running.values():
+                search.stop()
+            yield from _ended(running)
         for search in [*running.values()]:
             search.answer(np.concatenate([*islice(replies, len(search.fills))]))
+
+
+def _ended(running: dict[int, Search]) -> Iterator[tuple[int, SearchResult]]:
+    """Take the searches that have ended out, with their results."""
+    for number in [number for number, search in running.items() if search.result]:
+        result = running.pop(number).result
+        assert result is not None
+        yield number, result
 
 
 def in_batches(

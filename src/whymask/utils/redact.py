@@ -28,8 +28,22 @@ SHORTEST = 4  # characters; what is shorter would be found everywhere in a text
 SHORTEST_VARIABLE = 8  # characters; a variable named like a secret often holds none
 
 
+LIST = re.compile(r"\s*,\s*(?=https?:)", re.IGNORECASE)
+
+
+def urls_in(urls: Any) -> list[Any]:
+    """The URLs of a list, or of a text in which commas separate them; a query may hold other commas.
+
+    >>> urls_in("http://a/v1?only=x,y, https://b/v1")
+    ['http://a/v1?only=x,y', 'https://b/v1']
+    """
+    if isinstance(urls, str):
+        return LIST.split(urls.strip())
+    return [*urls] if isinstance(urls, list | tuple) and urls else [urls]
+
+
 def shown(url: str) -> str:
-    """The URL without user, password, query and fragment, which may hold secrets.
+    """The URL without user, password, query and fragment, which may hold secrets; of several, each of them.
 
     Any text is accepted, and one without "@", "?" and "#" is returned unchanged. Where it is unclear which part is
     the host (a password with an unescaped "/"), only the scheme is left.
@@ -39,6 +53,8 @@ def shown(url: str) -> str:
     """
     if not re.search("[@?#]", url):
         return url
+    if len(urls := urls_in(url)) > 1:
+        return ",".join(map(shown, urls))
     parts = re.match(r"(https?:/*|[a-z][a-z0-9+.-]*://|)([^/?#]*)([^?#]*)", url, re.IGNORECASE)
     assert parts is not None  # every part may be empty
     scheme, authority, path = parts.groups()
@@ -126,8 +142,9 @@ def _secrets(value: Any, named: bool = False) -> Iterator[str]:
         if named:
             yield value
             yield from value.split()  # Bearer TOKEN
-        for url in [value] if URL.match(value) else [found[0] for found in URL.finditer(value)]:
-            yield from _url(url)
+        for found in [value] if URL.match(value) else [found[0] for found in URL.finditer(value)]:
+            for url in urls_in(found):
+                yield from _url(url)
 
 
 def _url(url: str) -> Iterator[str]:

@@ -1,0 +1,51 @@
+"""What an explanation costs where forwards are requests: what was spent on it, and what its search may still spend."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from whymask.errors import ExhaustedError
+from whymask.images.controls import UNUSED
+from whymask.models.base import Model
+from whymask.models.spending import Purse, Spends, Spent
+from whymask.search.driver import Search, SearchResult
+
+
+def costs(model: Model, spent: Spent) -> dict[str, Any]:
+    """For the provenance: what was spent on a result."""
+    return {"spending": spent.as_dict(model.spending.price)} if isinstance(model, Spends) else {}
+
+
+def needs_price(model: Model) -> bool:
+    """Whether a reply is needed to know how many more a limit of the cost allows."""
+    return isinstance(model, Spends) and not model.spending.priced
+
+
+def affordable(searches: Sequence[Search]) -> Purse | None:
+    """What searches of one model may still spend: what is left without the requests that their results need.
+
+    Those that have begun come first; others for whose results nothing is left are stopped.
+    """
+    model = searches[0].about.model
+    if not isinstance(model, Spends) or model.spending.left is None:
+        return None
+    purse = Purse(model.spending.left, model.spending.per_request)
+    for search in sorted(searches, key=lambda search: not search.oracle.ledger.mec):
+        needed = result_images(len(search.fills), search.recipe.parameters.get("alternatives", 0))
+        if search.oracle.ledger.mec or purse.images > needed:
+            purse.pay(needed)
+        elif not search.result:
+            search.stop()
+    return purse
+
+
+def none_left(found: SearchResult) -> ExhaustedError | None:
+    """Why a search could not begin, where that was a limit of its model."""
+    model = found.about.model
+    if found.complete or found.ledger.mec or not isinstance(model, Spends) or model.spending.left is None:
+        return None
+    return model.spending.exhausted()
+
+
+def result_images(fills: int, alternatives: int = 0) -> int:
+    """The most images that a result needs besides its search: whole, blank, masks and their rests, and controls."""
+    return fills * (2 + 2 * (1 + alternatives) + 2) + UNUSED
