@@ -57,7 +57,8 @@ def test_a_score_is_the_share_of_right_answers(most):
         assert model.at_once == (8 if most is None else 1)
         before = len(log.bodies)
         assert respond(model, times=3).tolist() == [0.75, 0.75, 0.75]
-        assert len(log.bodies) - before == (3 if most is None else 24)
+        asked = 3 if most is None else 24
+        assert asked <= len(log.bodies) - before <= 1.1 * asked + 1  # a late request may be sent again
         body = log.bodies[-1]
         assert body["temperature"] == 1
         assert body.get("n") == (8 if most is None else None)
