@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: install demo lint check test browser test-hostile test-portable test-tokenizers test-floors wheel clean
+.PHONY: install demo lint check test docs browser test-hostile test-portable test-tokenizers test-floors wheel clean
 
 install: $(STAMP)
 
@@ -36,6 +36,10 @@ SUITE := -m pytest --numprocesses $(JOBS) --dist worksteal --durations 10
 
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python $(SUITE)
+
+# The documentation site, in site/. Here the notebooks are executed; the suite builds the site without.
+docs: install
+	DOCS_EXECUTE=true NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # Tests of the page need a chromium; without one they are skipped. This installs Debian's, where there is none.
 browser:
@@ -84,4 +88,4 @@ wheel:
 	cd build && wheel/bin/whymask explain "$$(wheel/bin/python $(SAMPLE))/camera.png"
 
 clean:
-	rm -rf .venv .venv-floors build/wheel dist
+	rm -rf .venv .venv-floors build/wheel dist site .cache

@@ -281,7 +281,7 @@ def test_prints_what_matters():
         "4 of 16 regions (0, 1, 4, 5)",
         "25.0%",
         "forwards",
-        "to probe; ",
+        "for reference scores; ",
     ):
         assert words in str(evidence)
     assert "most important first" in str(explain(method="greedy", k=None))

@@ -18,14 +18,20 @@ ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _scripts():
+    sys.path.insert(0, str(RESULTS))
+    yield
+    sys.path.remove(str(RESULTS))
+    for name in ("pages", "figures"):
+        sys.modules.pop(name, None)
+
+
 @pytest.fixture(scope="module")
 def pages():
-    sys.path.insert(0, str(RESULTS))
     import pages
 
-    yield pages
-    sys.path.remove(str(RESULTS))
-    del sys.modules["pages"]
+    return pages
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +46,20 @@ def test_every_page_is_what_the_records_say(pages, packed):
     assert known == {"README", *pages.PAGES}
     for name, page in pages.PAGES.items():
         assert (pages.PAGES_OF / f"{name}.md").read_text() == pages.markdown(page, packed), name
+
+
+def test_figures_show_what_the_records_say(packed):
+    import figures
+
+    assert {file.stem for file in figures.FOLDER.iterdir()} == figures.FIGURES.keys()
+    kept, _ = figures.masks(packed).axes
+    rows = figures.block(packed / "masks", "efficientnet-lite0")
+    first = kept.containers[0].lines[0].get_xydata()  # the points of discs+swap
+    assert [tuple(point) for point in first] == [
+        (budget, rows["discs+swap"].cells[f"score@{budget}"].mean) for budget in (80, 160, 320, 450)
+    ]
+    (axes,) = figures.orderings(packed).axes
+    assert {text.get_text() for text in axes.texts} == {name for names in figures.ORDERINGS.values() for name in names}
 
 
 def test_pages_compare_rows_of_their_configurations(pages):

@@ -61,7 +61,7 @@ def test_ledger_prints_and_survives_json():
     assert "none" in str(Ledger())
     ledger.add("probe", "suff", 4, 3)
     assert (ledger.nominal, ledger.mec) == (170, 167)  # counted apart
-    assert str(ledger).endswith("), plus 3 to probe")
+    assert str(ledger).endswith("), plus 3 for reference scores")
 
 
 def test_the_complement_of_a_pixel_mask_shows_what_it_hides():

@@ -139,7 +139,7 @@ def budget_plot(block: Sequence[Line]) -> Figure | None:
     groups = _named(found, ("samples", "rounds"))
     sampled = "masks sampled, M \u00d7 R"
     panels = _by_parameter(groups, sampled, lambda line: _value(line, "samples") * _value(line, "rounds"))
-    budgets = {line.row.method: points for line in block if len(points := _budgets(line)) > 1}
+    budgets = {line.row.method: points for line in block if len(points := by_forwards(line)) > 1}
     if budgets:
         panels.append(Panel("forwards", COLUMNS["score"].name, budgets))
     return curves_plot(panels) if panels else None
@@ -197,7 +197,7 @@ def _column(line: Line) -> str:
     return next((name for name in (line.row.emphasis, "insertion_auc", "score") if name in line.cells), "")
 
 
-def _budgets(line: Line) -> list[Point]:
+def by_forwards(line: Line) -> list[Point]:
     """The score of a mask after so many forwards."""
     found = [Point(int(name.removeprefix("score@")), cell) for name, cell in line.cells.items() if "score@" in name]
     return sorted(found, key=lambda point: point.x)

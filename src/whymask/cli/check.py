@@ -1,11 +1,11 @@
 """`whymask check`: whether the evidence of a model can be believed."""
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from whymask.cli.many import images_of
 from whymask.cli.options import Options, Question, with_options
 from whymask.explainer.checking import SEEDS
 from whymask.explainer.checking import check as check_model
@@ -17,7 +17,12 @@ from whymask.images.imaging import load_image
 def check(
     model: Annotated[str, typer.Argument(help="A model id, see 'whymask models'.", show_default=False)],
     photos: Annotated[
-        list[Path] | None, typer.Argument(help="Photos; by default six of scikit-image.", show_default=False)
+        list[str] | None,
+        typer.Argument(
+            help="Photos: files, folders, patterns; by default six of scikit-image.",
+            show_default=False,
+            metavar="[PHOTOS]...",
+        ),
     ] = None,
     question: Question = None,
     seeds: Annotated[int, typer.Option(help="How many seeds are compared.")] = SEEDS,
@@ -29,8 +34,9 @@ def check(
     Prints a page in Markdown. Other answers are by default three classes drawn at random.
     """
     settings = options.settings
-    for photo in photos or ():
-        load_image(photo)  # an error now, not after minutes
+    images = images_of(photos) if photos else None
+    for image in images or ():
+        load_image(image)  # an error now, not after minutes
     explainer = Explainer(options.load(model), settings)
-    found = check_model(explainer, photos or None, question=question, seeds=seeds, progress=options.progress)
+    found = check_model(explainer, images, question=question, seeds=seeds, progress=options.progress)
     print(json.dumps(found.as_dict(), indent=2) if options.as_json else found.markdown(), end="")

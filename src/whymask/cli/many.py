@@ -72,7 +72,7 @@ def is_one(arguments: Sequence[str]) -> bool:
     return not more and named
 
 
-def images_of(arguments: Iterable[str], out: Path) -> list[str]:
+def images_of(arguments: Iterable[str], out: Path | None = None) -> list[str]:
     """The images that files, folders, patterns and "-" (a list on stdin, a line each) name, each of them once."""
     found: list[str] = []
     for argument in arguments:
@@ -80,7 +80,7 @@ def images_of(arguments: Iterable[str], out: Path) -> list[str]:
         if argument == "-":
             found += [line.rstrip("\r\n") for line in sys.stdin if line.strip()]
         elif path.is_dir():
-            if out.exists() and path.samefile(out):
+            if out is not None and out.exists() and path.samefile(out):
                 raise WhymaskError(f"{path} is where the results go: pass another folder as --out.")
             inside = sorted(str(file) for file in path.iterdir() if file.suffix.lower() in SUFFIXES and file.is_file())
             if not inside:

@@ -1,4 +1,4 @@
-"""lean: Greedy with fewer looks."""
+"""Lean greedy: an ordering by Greedy that scores fewer candidates."""
 
 import numpy as np
 
@@ -25,32 +25,32 @@ def lean(
 ) -> Continuation:
     """Order all regions by 0.5 Suff + 0.5 Necc, after the prefix of `selection`, for a part of Greedy's forwards.
 
-    A look at all regions that are left is followed by `between` looks at the share `again` of them with the best last
-    scores; each look places one. While the rest of the image scores at most a share `settled` of the whole, removing
-    more cannot tell regions apart, and only sufficiency is asked. While the kept regions score a share `reached` of it
-    as well, every look is at all that are left and places a share `at_once` of them (at least one). Whenever one of
-    the two changes, the next look is at all of them.
+    A step that scores all remaining regions is followed by `between` steps that score the share `again` of them with
+    the best last scores; each step places one region. While the complement scores at most a share `settled` of the
+    whole image, removing more of it cannot distinguish regions, and only sufficiency is scored. While, in addition, the
+    kept regions score a share `reached` of the whole image, every step scores all remaining regions and places a share
+    `at_once` of them (at least one). Whenever one of the two conditions changes, the next step scores all regions.
     """
     n = problem.n
     placed, live, last = begin(problem, selection)
     whole = np.ones(n, dtype=bool)
     response = problem.archive.response
-    looks, before = 0, None  # since the last one at all regions, and what was true then
+    steps, before = 0, None  # since the last one that scored all regions, and the conditions then
     yield Ask(whole[None], SUFF_NECC, "continue", ranking(placed, last, selection))
     while live:
         here = mask_of(placed, n)
         yield Ask(here[None], SUFF_NECC, "continue", ranking(placed, last, selection))
         gone, full = response(~here) <= settled * response(whole), response(here) >= reached * response(whole)
-        narrow = (gone, full) == before and looks < between and not (gone and full)
-        looked = live
+        narrow = (gone, full) == before and steps < between and not (gone and full)
+        scored = live
         if narrow:
-            looked = sorted(live, key=lambda region: -last[region])[: max(1, round(again * len(live)))]
-        looks, before = looks + 1 if narrow else 0, (gone, full)
+            scored = sorted(live, key=lambda region: -last[region])[: max(1, round(again * len(live)))]
+        steps, before = steps + 1 if narrow else 0, (gone, full)
         objective = SUFFICIENCY if gone else SUFF_NECC
-        scores = yield Ask(extend(placed, looked, n), objective, "continue", ranking(placed, last, selection))
-        last[looked] = scores
+        scores = yield Ask(extend(placed, scored, n), objective, "continue", ranking(placed, last, selection))
+        last[scored] = scores
         count = max(1, round(at_once * len(live))) if gone and full else 1
-        chosen = [looked[i] for i in np.argsort(-scores, kind="stable")[:count]]
+        chosen = [scored[i] for i in np.argsort(-scores, kind="stable")[:count]]
         placed += chosen
         live = [region for region in live if region not in chosen]
     return Ranking(tuple(placed), selection)

@@ -1,4 +1,4 @@
-"""What values a stage's parameters may have: written beside each in its signature, checked before anything is spent."""
+"""Allowed values of stage parameters: declared in each signature, and validated before any forward pass."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

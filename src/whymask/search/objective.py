@@ -22,7 +22,7 @@ LedgerStage = Literal["init", "order", "continue", "probe", "null"]
 Side = Literal["suff", "necc"]
 Response: TypeAlias = float | Sequence[float]
 """What a model says to one masked image: f_y, or one for each of several targets."""
-APART: tuple[LedgerStage, ...] = ("probe", "null")
+APART: dict[LedgerStage, str] = {"probe": "reference scores", "null": "other answers"}
 """Not part of a search: finding the target and the reference scores; searches for other answers."""
 
 
@@ -143,7 +143,7 @@ class Ledger:
     def __str__(self) -> str:
         stages = dict.fromkeys(stage for stage, _ in self.entries)
         search = ", ".join(f"{stage} {self.stage(stage)[1]}" for stage in stages if stage not in APART)
-        apart = "".join(f", plus {self.stage(stage)[1]} to {stage}" for stage in stages if stage in APART)
+        apart = "".join(f", plus {self.stage(stage)[1]} for {APART[stage]}" for stage in stages if stage in APART)
         return f"{self.mec} forwards ({search or 'none'}; {self.nominal} without a cache){apart}"
 
 
