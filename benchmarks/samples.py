@@ -147,8 +147,8 @@ def covered(rows: Sequence[dict[str, Any]], what: str) -> float:
 def table(rows: Sequence[dict[str, Any]]) -> str:
     """One row for each way of asking."""
     lines = [
-        "| answers a request | scenes | IoU | between seeds | requests | with probabilities | ratio | intervals that hold "
-        "the true score |",
+        "| answers a request | scenes | IoU | between seeds | requests | with probabilities | ratio | intervals that "
+        "hold the true score |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for samples in SAMPLES:
