@@ -26,7 +26,7 @@ def billed(body):
 @pytest.fixture(autouse=True)
 def _no_second_copies(monkeypatch):
     """However slow the machine is."""
-    monkeypatch.setattr("whymask.models.remote.SHORTEST", 3600.0)
+    monkeypatch.setattr("whymask.models.remote.Remote._may_hedge", False)
 
 
 def images_of(ledger):
@@ -95,6 +95,24 @@ def test_a_search_that_reaches_its_limit_returns_its_best_so_far(limited, per_re
         assert 30 <= spent.requests <= 60
     else:
         assert 0.5 * limit["max_cost"] <= found.provenance["spending"]["cost"] <= limit["max_cost"]
+
+
+class SeveralRequests(HttpModel):
+    """A model whose scores are each made of three replies."""
+
+    def respond(self, inputs, bounds):
+        for _ in range(2):
+            super().respond(inputs, bounds)
+        return super().respond(inputs, bounds)
+
+
+def test_scores_that_take_several_requests():
+    with serving(billed) as server:
+        model = SeveralRequests(server.url, batch_size=1, max_requests=180)
+        found = whymask.explain(lit(1), model, target=1, **LONG)
+    assert not found.complete
+    assert 90 <= len(server.bodies) <= 180
+    assert len(server.bodies) == 3 * images_of(found.ledger)
 
 
 def test_a_limit_below_what_a_result_needs():

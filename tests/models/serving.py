@@ -102,7 +102,8 @@ def serving(answer, fault=None, tls=None):
     server = Server(("127.0.0.1", 0), Handler)
     if tls is not None:
         server.socket = tls.wrap_socket(server.socket, server_side=True)
-    log = Log(f"{'http' if tls is None else 'https'}://127.0.0.1:{server.server_port}", kill=server.kill)
+    scheme = "http" if tls is None else "https"
+    log = Log(f"{scheme}://127.0.0.1:{server.server_port}", kill=server.kill)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     try:

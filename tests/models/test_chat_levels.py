@@ -144,18 +144,19 @@ def test_every_word_of_a_description(local, described, level):
 
 def test_several_images_of_one_question():
     here = whymask.load(str(CHECKPOINTS / "tiny-qwen"), fast=False)
-    images = ["scene:12", "scene:13"]
-    options = {"question": QUESTION, "target": "Yes there", **SEARCH, "k": 1, "regions": "grid:2x2", "budget": 6}
+    images, asked = ["scene:12", "scene:13"], {"question": QUESTION, "target": "Yes there"}
     with at_level("logprob_token_ids, prompt_logprobs", here) as (where, log):
         served = chat(here, where)
         alone = len(log.bodies) + 1  # and the tokens of the answer are learned with one picture
-        found = whymask.explain(images, served, **options)
+        found = whymask.explain(images, served, **asked, **SEARCH | {"k": 1, "regions": "grid:1x2", "budget": 3})
     contents = [body["messages"][0]["content"] for body in log.bodies[alone:]]
     assert all([part["type"] for part in content] == ["image_url", "image_url", "text"] for content in contents)
-    same(found, whymask.explain(images, here, **options))
+    bound = here.bind(images, **asked)
+    expected = here.respond(bound.inputs[None], [bound]).score[0]
+    assert found.image.full_score == pytest.approx(expected, abs=1e-6)
 
 
 def test_a_server_that_hides_log_probabilities_is_one_sentence(local):
-    words = "returned no top_logprobs of tiny-qwen, which scores are made of"
+    words = "returned no top_logprobs of tiny-qwen, which scores are made of; answers:tiny-qwen measures scores"
     with at_level("none", local["tiny-qwen"]) as (where, _), pytest.raises(WhymaskError, match=words):
         chat(local["tiny-qwen"], where)

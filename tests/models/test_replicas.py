@@ -1,5 +1,6 @@
 """Several endpoints as one model: nothing is lost and nothing counted twice, whatever one of them does."""
 
+import asyncio
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ from whymask import WhymaskError
 from whymask.models.endpoints import LONGEST_WAIT, Endpoint
 from whymask.models.http import HttpModel
 from whymask.models.openai_chat import OpenAIChatModel
+from whymask.models.remote import png
 
 from models.serving import serving
 from models.test_http import SEARCH, answer, local, same
@@ -43,7 +45,7 @@ def released():
 @pytest.fixture
 def _no_second_copies(monkeypatch):
     """However slow the machine is."""
-    monkeypatch.setattr("whymask.models.remote.SHORTEST", 3600.0)
+    monkeypatch.setattr("whymask.models.remote.Remote._may_hedge", False)
 
 
 def urls(servers):
@@ -117,8 +119,29 @@ def test_a_single_endpoint_is_sent_the_second_copy_too(replicas, released):
     assert len(set(answered(servers))) == spent.replies == spent.requests - spent.hedges
 
 
-def test_chat_servers_too(replicas, released):
-    servers = replicas(None, lambda number: released.wait(), answer=chat_answer)
+@pytest.mark.parametrize("hedge", [True, False])
+def test_answers_drawn_at_random_are_waited_for(replicas, monkeypatch, hedge):
+    """Where every request is late at once, and the first waits for its second copy if there may be one."""
+    monkeypatch.setattr("whymask.models.remote.Remote._late", 0.0)
+    again = threading.Event()
+
+    def first_waits(number):
+        again.set() if number > 1 else again.wait(60 if hedge else 0.2)
+
+    remote = HttpModel(urls(replicas(first_waits))).remote
+    remote.ask([(empty, str)], hedge=hedge)
+    assert remote.spending.spent.hedges == hedge
+
+
+def empty():
+    """A request about one image."""
+    return {"images": [png(lit(0))], "target": 0}
+
+
+def test_chat_servers_too(replicas, released, monkeypatch):
+    """Also where the very first requests, by which the model learns what the server can do, go to the stuck one."""
+    monkeypatch.setattr("whymask.models.remote.UNKNOWN", 0.1)
+    servers = replicas(lambda number: released.wait(), None, answer=chat_answer)
     one = replicas(None, answer=chat_answer)
     found = [
         whymask.explain(
@@ -165,6 +188,29 @@ def test_a_misconfigured_endpoint_is_an_error_that_names_it(replicas):
     servers = replicas(None, lambda number: (404, {}, {}))
     with pytest.raises(WhymaskError, match=rf"^{servers[1].url}/score answered 404 Not Found"):
         explained(servers)
+
+
+@pytest.mark.parametrize("later", range(8))
+def test_what_is_cancelled_leaves_its_place(replicas, later):
+    """However far it has come: before it is sent, too."""
+    servers = replicas(None)
+    remote = HttpModel(urls(servers), batch_size=1).remote
+    endpoint = remote.endpoints[0]
+
+    async def cancel():
+        task = asyncio.create_task(remote._one(lambda: {"images": []}, lambda reply: reply, 1, True))
+        while not endpoint.under_way:
+            await asyncio.sleep(0)
+        for _ in range(later):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await asyncio.sleep(0)
+        assert task.cancelled()
+        assert endpoint.under_way == 0
+        assert remote.spending._waiting == 0
+
+    asyncio.run_coroutine_threadsafe(cancel(), remote._loop).result()
 
 
 def test_ctrl_c_cancels_what_is_under_way(released):

@@ -86,10 +86,8 @@ def test_the_cost_is_limited_by_the_mean_of_the_replies_and_what_is_under_way():
 
 def test_the_cost_of_a_request_depends_on_its_images():
     spending = Spending("10/0", max_cost=0.1, per_request=16)  # a hundred images of 100 tokens
-    assert not spending.priced
     spending.send(1)
     spending.ended(1, reply(100, 0))
-    assert spending.priced
     assert spending.left == 99 // 16
     for _ in range(6):
         spending.send(16)
@@ -97,6 +95,18 @@ def test_the_cost_of_a_request_depends_on_its_images():
     spending.send(3)
     with pytest.raises(ExhaustedError):
         spending.send(1)
+
+
+def test_how_many_requests_a_forward_takes():
+    assert Spending().known
+    spending = Spending(max_requests=100, per_request=4)
+    assert (spending.known, spending.each) == (False, 1.0)
+    spending.responded(8, 2)
+    assert (spending.known, spending.each) == (True, 1.0)
+    spending.responded(3, 1)
+    assert spending.each == 1.0
+    spending.responded(8, 5)  # retries, or several for each image
+    assert spending.each == pytest.approx(8 / 5)
 
 
 def test_a_limit_of_the_cost_needs_what_it_is_made_of():

@@ -42,6 +42,6 @@ def answering(model: Model, bound: Bound, target: int | str, question: str | Non
     if not isinstance(model, RespondsEach):
         raise WhymaskError(
             f"{model.name} scores one answer at a time: several answers and against= are for classifiers and for "
-            "multimodal models that run here."
+            "multimodal models."
         )
     return model.answering(bound, target, question)

@@ -19,7 +19,7 @@ from whymask.arrays import Bools, Floats, Rows
 from whymask.errors import WhymaskError, whole
 from whymask.explainer.answers import first_choices
 from whymask.explainer.binding import answering, bind, bind_fills, divided
-from whymask.explainer.costs import affordable, costs, needs_price
+from whymask.explainer.costs import affordable, costs, unknown_cost
 from whymask.explainer.responder import Filled, Responder
 from whymask.images.controls import control_pictures
 from whymask.images.imaging import ImageSource, Resize, viewable
@@ -248,7 +248,7 @@ class Case:
     def _afresh(self, rows: Bools, more: Sequence[Piece]) -> tuple[Floats, Iterator[Floats], int, int]:
         """The same from answers that no search has seen: those it chose a mask by favour that mask."""
         pieces = [*((filled, rows) for filled in self.fills), *more]
-        times = self._times
+        times = self.times
         responses = self._send([piece for _ in range(times) for piece in pieces])
         means = [np.mean(responses[i :: len(pieces)], axis=0) for i in range(len(pieces))]
         scores = over_fills(np.stack(means[: len(self.fills)]), self.over_fills)
@@ -266,12 +266,13 @@ class Case:
         if not isinstance(self.model, Measures):
             return {}
         alike = len(self.fills) if self.over_fills == "mean" else 1
-        return {"answers": self._times * self.model.samples * alike}
+        return {"answers": self.times * self.model.samples * alike}
 
     @property
-    def _times(self) -> int:
+    def times(self) -> int:
         """How often each masked image of a result is asked about."""
-        assert isinstance(self.model, Measures)
+        if not isinstance(self.model, Measures):
+            return 1
         return ceil(self.model.reported / (self.model.samples * len(self.fills)))
 
     def _kept(self, mask: Bools, shown: Mapping[str, Sequence[Filled]]) -> Kept:
@@ -300,7 +301,7 @@ class Case:
 
     def start(self, recipe: Recipe, seed: int = 0, *, budget: int | None = None, progress: Listener = None) -> Search:
         """A search of this case, for the driver to advance."""
-        if needs_price(self.model):
+        if unknown_cost(self.model):
             self.ask(np.ones((1, self.partition.n), dtype=bool))
         problem, oracle = self.problem(seed), self._oracle_of_search()
         return Search(recipe, problem, self, budget=budget, oracle=oracle, progress=progress, fills=self.fills)

@@ -15,9 +15,9 @@ def costs(model: Model, spent: Spent) -> dict[str, Any]:
     return {"spending": spent.as_dict(model.spending.price)} if isinstance(model, Spends) else {}
 
 
-def needs_price(model: Model) -> bool:
-    """Whether a reply is needed to know how many more a limit of the cost allows."""
-    return isinstance(model, Spends) and not model.spending.priced
+def unknown_cost(model: Model) -> bool:
+    """Whether a forward is needed to know how many more of them the limits allow."""
+    return isinstance(model, Spends) and not model.spending.known
 
 
 def affordable(searches: Sequence[Search]) -> Purse | None:
@@ -28,9 +28,9 @@ def affordable(searches: Sequence[Search]) -> Purse | None:
     model = searches[0].about.model
     if not isinstance(model, Spends) or model.spending.left is None:
         return None
-    purse = Purse(model.spending.left, model.spending.per_request)
+    purse = Purse(int(model.spending.left / model.spending.each), model.spending.per_request)
     for search in sorted(searches, key=lambda search: not search.oracle.ledger.mec):
-        needed = result_images(len(search.fills), search.recipe.parameters.get("alternatives", 0))
+        needed = result_images(len(search.fills), search.recipe.parameters.get("alternatives", 0)) * search.about.times
         if search.oracle.ledger.mec or purse.images > needed:
             purse.pay(needed)
         elif not search.result:

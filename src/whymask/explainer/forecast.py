@@ -96,12 +96,13 @@ def priced(model: Model, forwards: int, shape: Sequence[int], question: str | No
         return Forecast(1, forwards)
     spending: Spending = model.spending
     spent, (height, width) = spending.spent, shape
+    requests = ceil(spending.each * ceil(forwards / spending.per_request))
+    images = spending.each * forwards
     known = spent.images and not spent.silent
     tokens = (spent.tokens_in / spent.images, spent.tokens_out / spent.images) if known else None
     tokens = tokens or model.tokens_expected(height, width, question)
-    requests = ceil(forwards / spending.per_request)
     if tokens is None:
         return Forecast(1, forwards, requests)
-    tokens_in, tokens_out = (ceil(forwards * each) for each in tokens)
+    tokens_in, tokens_out = (ceil(images * each) for each in tokens)
     cost = spending.price.cost(tokens_in, tokens_out) if spending.price else None
     return Forecast(1, forwards, requests, tokens_in, tokens_out, cost)

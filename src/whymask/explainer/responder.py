@@ -14,7 +14,7 @@ from whymask.images.masking import blend, compose, stack
 from whymask.images.partition import Partition
 from whymask.models.base import Bound, Model, RespondsEach, Response, meaning
 from whymask.models.batching import Batching, is_out_of_memory, too_large
-from whymask.models.spending import Spent, account
+from whymask.models.spending import Spends, Spent, account
 from whymask.search.driver import Piece
 from whymask.search.objective import pack
 from whymask.search.oracle import Responses
@@ -98,6 +98,8 @@ class Responder:
             return np.concatenate([self._forward(half) for half in halves(pieces)])
         case.batching.record(count, time.perf_counter() - start)
         spent = account(case.model) - before
+        if isinstance(case.model, Spends):
+            case.model.spending.responded(count, spent.requests)
         for filled, rows in pieces:
             filled.case.spent += spent * (len(rows) / count)
         if response.top is not None:

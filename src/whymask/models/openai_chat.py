@@ -19,7 +19,7 @@ from whymask.models.chat.top import TopTokens
 from whymask.models.dialogue import FIRST, Answer, cases, spelt, unmarked
 from whymask.models.function import WholeImage
 from whymask.models.remote import Remote, RemoteBound, Served
-from whymask.models.spending import Spending
+from whymask.models.spending import Spending, prompt_tokens
 from whymask.utils.redact import urls_in
 
 LARGEST_REPLY = 16 * 2**20  # bytes: prompt_logprobs take some 200 for every token that the images become
@@ -140,8 +140,8 @@ class OpenAIChatModel(Served):
         )
 
     def tokens_expected(self, height: int, width: int, question: str | None) -> tuple[float, float]:
-        """About how many: a token for 750 pixels, as Claude has them; patches of 28 x 28 pixels come close."""
-        return height * width // 750 + len(question or "") // 4 + 20, 1
+        """About how many tokens a request has, and its reply."""
+        return prompt_tokens(height, width, question), 1
 
     def settle(self, view: View, target: int | str | None, question: str | None) -> ChatBound:
         """Settle the answer; without a target it is the first token that the model gives for the whole image."""

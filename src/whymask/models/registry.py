@@ -181,7 +181,7 @@ for _family in (
            ("timm",), can=CLASSIFIER, ids="timm:.*"),
     Family("http://...", "HTTP endpoint: POST {images, target} -> {scores}", "whymask.models.http:HttpModel",
            ("httpx",), "http", ids="https?:.*"),
-    Family("openai:NAME", "OpenAI-compatible chat server of a multimodal model: base_url=",
+    Family("openai:NAME", "chat server of a multimodal model (vLLM, SGLang, OpenAI, ...): base_url=",
            "whymask.models.openai_chat:OpenAIChatModel", ("httpx",), "http", can=("question",), ids="openai:(.*)"),
     Family("answers:NAME", "chat server without log-probabilities, whose scores are measured: base_url=, samples=",
            "whymask.models.sampled:AnsweringModel", ("httpx",), "http", can=("question",), ids="answers:(.*)"),

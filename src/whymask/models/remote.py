@@ -46,6 +46,7 @@ AHEAD = 8  # requests that are encoded before an endpoint has room for them
 PEERS = 8  # replies after which it is known how long one takes
 LATE = 4.0  # times the median of its peers: then a request is sent a second time
 SHORTEST = 0.1  # seconds before which that is not done
+UNKNOWN = 5.0  # seconds after which it is done while nothing is known, if there is another endpoint
 HEDGED = 0.1  # the share of all requests that may be sent a second time, beside PEERS
 
 
@@ -94,10 +95,11 @@ def png(canvas: Canvas) -> str:
 
 @dataclass(eq=False)
 class _Request:
-    """What is sent, how many images it holds, and how often it was sent to each endpoint."""
+    """What is sent, how many images it holds, and how often each endpoint was asked."""
 
     content: bytes
     images: int
+    hedge: bool  # whether it may be sent a second time
     tried: Counter[Endpoint] = field(default_factory=Counter)
 
 
@@ -170,30 +172,34 @@ class Remote:
         """How many requests the first batches should have: several for each that is under way at first."""
         return 2 * sum(endpoint.concurrency.size for endpoint in self.endpoints)
 
-    def ask(self, requests: Sequence[tuple[Body, Reader[T]]], images: Sequence[int] | None = None) -> list[T]:
+    def ask(
+        self, requests: Sequence[tuple[Body, Reader[T]]], images: Sequence[int] | None = None, *, hedge: bool = True
+    ) -> list[T]:
         """What was read from the reply to each request, in order; the first failure ends them all.
 
-        `images` says how many each of them holds, by default one.
+        `images` says how many each of them holds, by default one. Without `hedge` late requests are waited for: of two
+        answers drawn at random the first is likely to be the shorter one.
         """
         if not self._thread.is_alive():  # threads do not survive a fork, and the wait below would never end
             raise WhymaskError(f"the model at {self.shown} was made before this process was forked: make it again.")
-        future = asyncio.run_coroutine_threadsafe(self._all(requests, images or [1] * len(requests)), self._loop)
+        asked = self._all(requests, images or [1] * len(requests), hedge)
+        future = asyncio.run_coroutine_threadsafe(asked, self._loop)
         try:
             return future.result()
         finally:
             future.cancel()  # when the wait was interrupted
 
-    async def _all(self, requests: Sequence[tuple[Body, Reader[T]]], images: Sequence[int]) -> list[T]:
+    async def _all(self, requests: Sequence[tuple[Body, Reader[T]]], images: Sequence[int], hedge: bool) -> list[T]:
         counted = zip(requests, images, strict=True)
-        tasks = [asyncio.create_task(self._one(body, read, count)) for (body, read), count in counted]
+        tasks = [asyncio.create_task(self._one(body, read, count, hedge)) for (body, read), count in counted]
         try:
             return await asyncio.gather(*tasks)
         finally:
             await _cancelled(tasks)
 
-    async def _one(self, body: Body, read: Reader[T], images: int) -> T:
+    async def _one(self, body: Body, read: Reader[T], images: int, hedge: bool) -> T:
         async with self._ahead:
-            request = _Request(await asyncio.to_thread(lambda: json.dumps(body()).encode()), images)
+            request = _Request(await asyncio.to_thread(lambda: json.dumps(body()).encode()), images, hedge)
             endpoint = await self._free.take()
         retry = False
         while True:
@@ -210,12 +216,14 @@ class Remote:
         """The reply to a request, or to a second copy of it where the first takes far longer than its peers."""
         sent, before = self._loop.time(), endpoint.failure
         first = asyncio.create_task(self._try(request, endpoint, retry=retry))
+        first.add_done_callback(lambda _: self._free.give_back(endpoint))  # also where it is cancelled before it begins
         copies = {first}
         try:
             while not first.done():
                 wait = sent + self._late - self._loop.time()
                 await asyncio.wait(copies, timeout=max(SHORTEST / 10, min(wait, SHORTEST)))
-                if not first.done() and self._loop.time() - sent > self._late and self._may_hedge:
+                late = request.hedge and self._loop.time() - sent > self._late
+                if late and not first.done() and self._may_hedge:
                     copies.add(asyncio.create_task(self._hedge(request, endpoint)))
                     break
             while True:
@@ -230,8 +238,10 @@ class Remote:
 
     @property
     def _late(self) -> float:
-        """Seconds after which a request takes far longer than its peers; infinite while that is not known."""
-        return max(SHORTEST, LATE * median(self._peers)) if len(self._peers) >= PEERS else inf
+        """Seconds after which a request takes far longer than its peers."""
+        if len(self._peers) < PEERS:
+            return UNKNOWN if len(self.endpoints) > 1 else inf
+        return max(SHORTEST, LATE * median(self._peers))
 
     @property
     def _may_hedge(self) -> bool:
@@ -245,9 +255,11 @@ class Remote:
             return await self._try(request, other, hedge=True)
         except ExhaustedError as error:  # the first copy is on its way
             raise _TryFailedError(str(error), other) from None
+        finally:
+            self._free.give_back(other)
 
     async def _try(self, request: _Request, endpoint: Endpoint, *, retry: bool = False, hedge: bool = False) -> Any:
-        """The reply of an endpoint that was taken, and is given back however this ends."""
+        """The reply of an endpoint that was taken."""
         sent, under_way, before = self._loop.time(), endpoint.under_way, endpoint.failure
         try:
             self.spending.send(request.images, retry=retry, hedge=hedge)
@@ -260,8 +272,6 @@ class Remote:
         except NoReplyError as error:
             endpoint.failed(before, self._loop.time(), overloaded=error.overloaded, wait=error.wait)
             raise _TryFailedError(str(error), endpoint, error.status) from None
-        finally:
-            self._free.give_back(endpoint)
         seconds = self._loop.time() - sent
         self._peers.append(seconds)
         endpoint.replied(under_way, seconds)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
 from functools import partial
+from math import ceil
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -18,7 +19,7 @@ from whymask.models.function import WholeImage
 from whymask.models.openai_chat import bearer
 from whymask.models.posting import StatusError
 from whymask.models.remote import Remote, RemoteBound, Served
-from whymask.models.spending import Spending
+from whymask.models.spending import Spending, prompt_tokens
 
 Scorer: TypeAlias = Callable[[str, str], float]
 """How right an answer is, given what is wanted: a number in [0, 1]."""
@@ -95,6 +96,7 @@ class AnsweringModel(Served):
         self.geometry = WholeImage(whole("max_side", max_side, 1))
         self.batch_size = 8 * self.remote.at_once
         self.at_once = self._probed()
+        self.spending.usual = ceil(self.samples / self.at_once)
         self.settings = {
             "url": self.remote.shown,
             "scores": f"measured from {samples} answers at temperature {temperature:g}, {self.at_once} a request",
@@ -109,6 +111,10 @@ class AnsweringModel(Served):
             system=system,
             image_format=LOSSY.get(image_format),
         )
+
+    def tokens_expected(self, height: int, width: int, question: str | None) -> tuple[float, float]:
+        """About how many tokens a request has, and its reply."""
+        return prompt_tokens(height, width, question), self.at_once * (self.tokens or ROOM)
 
     def settle(self, view: View, target: int | str | None, question: str | None) -> RemoteBound:
         """Without a target, explain what the model answers to the whole image."""
@@ -157,7 +163,8 @@ class AnsweringModel(Served):
             [
                 (partial(self.talk.body, pictures[i], questions[i], **options, **several(number)), self._read)
                 for i, number in asked
-            ]
+            ],
+            hedge=temperature == 0,
         )
         found: list[list[str]] = [[] for _ in images]
         for (i, number), texts in zip(asked, replies, strict=True):

@@ -124,6 +124,8 @@ class Spending:
         self.per_request = per_request  # the most images in one
         self.spent = Spent()
         self._waiting = 0  # images in requests without a reply so far
+        self.usual = 1.0  # how many requests take the place of one, before that is known
+        self._made, self._full = 0.0, 0  # requests for all forwards, and how many would have held them
 
     @property
     def left(self) -> int | None:
@@ -132,9 +134,19 @@ class Spending:
         return None if left == inf else max(0, int(left))
 
     @property
-    def priced(self) -> bool:
-        """Whether the cost of an image is known, where it is limited."""
-        return self.max_cost is None or self.spent.images > 0
+    def known(self) -> bool:
+        """Whether what a forward costs is known, where that is limited."""
+        return self._full > 0 or (self.max_cost is None and self.max_requests is None)
+
+    @property
+    def each(self) -> float:
+        """How many requests take the place of one: retries count, and scores that need several."""
+        return max(1.0, self._made / self._full) if self._full else self.usual
+
+    def responded(self, images: int, requests: float) -> None:
+        """Learn from forwards of some images, which took so many requests."""
+        self._made += requests
+        self._full += -(-images // self.per_request)
 
     @property
     def _requests_left(self) -> float:
@@ -185,6 +197,14 @@ def usage(reply: Any) -> tuple[float, float] | None:
             if all(type(value) is float and isfinite(value) and value >= 0 for value in values) and any(values):
                 return values[0], values[1]
     return None
+
+
+def prompt_tokens(height: int, width: int, question: str | None) -> float:
+    """About how many tokens a question about an image of this size has: one for 750 pixels, as Claude has them.
+
+    Patches of 28 x 28 pixels, as Qwen has them, come close.
+    """
+    return height * width // 750 + len(question or "") // 4 + 20
 
 
 def in_words(spent: dict[str, Any]) -> str:

@@ -40,7 +40,11 @@ def probe(ask: Ask, talk: Conversation, replies: Replies, prompt: str | None) ->
         ask([engine.continued(plain, QUESTION, _said(ask, engine, engine.words.get(first.top, "")))])
         return engine
     likeliest = TopTokens(talk, replies)
-    (first,) = ask([likeliest.following(plain, QUESTION)])
+    try:
+        (first,) = ask([likeliest.following(plain, QUESTION)])
+    except LackingError as error:
+        hint = f"answers:{replies.model} measures scores from answers instead"
+        raise LackingError(f"{str(error).rstrip('.')}; {hint}.") from None
     by_prompt = PromptTokens(talk, replies)
     try:
         own = _said(ask, by_prompt, likeliest.words.get(first.top, ""))
