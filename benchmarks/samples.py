@@ -147,8 +147,9 @@ def covered(rows: Sequence[dict[str, Any]], what: str) -> float:
 def table(rows: Sequence[dict[str, Any]]) -> str:
     """One row for each way of asking."""
     lines = [
-        "| answers a request | IoU | between seeds | requests | with probabilities | ratio | covers the mask's score |",
-        "|---|---|---|---|---|---|---|",
+        "| answers a request | scenes | IoU | between seeds | requests | with probabilities | ratio | intervals that "
+        "hold the true score |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for samples in SAMPLES:
         some = [row for row in rows if row["samples"] == samples]
@@ -158,9 +159,10 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
             np.mean([row[a] + row[b] for row in some]) for a, b in (("requests", "probe"), ("exact", "exact_probe"))
         ]
         iou, seeds = (np.mean([row[name] for row in some]) for name in ("iou", "seeds"))
+        asked = f"{total[0]:.0f} | {total[1]:.0f} | {total[0] / total[1]:.2f}"
         lines.append(
-            f"| {samples} | {iou:.3f} | {seeds:.3f} | {total[0]:.0f} | {total[1]:.0f} | {total[0] / total[1]:.2f} | "
-            f"{covered(some, 'mask'):.0%} |"
+            f"| {samples} | {len(some)} | {iou:.3f} | {seeds:.3f} | {asked} | "
+            f"{np.mean([covered(some, what) for what in some[0]['scores']]):.1%} |"
         )
     return "\n".join(lines)
 

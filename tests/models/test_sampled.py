@@ -1,13 +1,12 @@
 """Servers that show no probabilities: a score is a share of answers."""
 
-import socket
-import threading
-from contextlib import contextmanager
-
 import numpy as np
 import pytest
 
 pytest.importorskip("httpx", reason="httpx is not installed: whymask[http]")
+
+pytest.importorskip("fastapi", reason="fastapi is not installed: whymask[serve]")
+pytest.importorskip("transformers", reason="transformers is not installed: whymask[hf]")
 
 import whymask
 from whymask import WhymaskError
@@ -18,6 +17,7 @@ from whymask.models.sampled import AnsweringModel, rightness
 from whymask.search.driver import drive
 from whymask.search.measured import interval
 
+from models.chat_servers import serve_model
 from models.serving import decode, serving
 from models.tiny import lit
 
@@ -57,7 +57,8 @@ def test_a_score_is_the_share_of_right_answers(most):
         assert model.at_once == (8 if most is None else 1)
         before = len(log.bodies)
         assert respond(model, times=3).tolist() == [0.75, 0.75, 0.75]
-        assert len(log.bodies) - before == (3 if most is None else 24)
+        asked = 3 if most is None else 24
+        assert asked <= len(log.bodies) - before <= 1.1 * asked + 1  # a late request may be sent again
         body = log.bodies[-1]
         assert body["temperature"] == 1
         assert body.get("n") == (8 if most is None else None)
@@ -165,40 +166,20 @@ def test_reported_scores_are_those_of_fresh_answers():
     assert 0 < result.intervals["score"][1] < 0.4
 
 
-@contextmanager
-def served(model):
-    """A model behind `whymask serve-model`, in a thread."""
-    from whymask.serve.connections import Server
-    from whymask.serve.model_app import create_model_app
-
-    server = Server(create_model_app(model, model.name, hosts={"127.0.0.1"}), log_level="critical")
-    listening = socket.create_server(("127.0.0.1", 0))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
-    finally:
-        server.should_exit = True
-        thread.join(20)
-        listening.close()
-
-
 def test_an_explanation_by_answers_alone(tmp_path):
-    pytest.importorskip("fastapi", reason="fastapi is not installed: whymask[serve]")
-    pytest.importorskip("transformers", reason="transformers is not installed: whymask[hf]")
     local = whymask.load("tiny-qwen")
-    asked = {"target": "Yes", "question": "Is there a ball in the image?", "k": "auto"}
-    exact = whymask.explain("scene:12", local, **asked)
-    with served(local) as url:
-        model = whymask.load("answers:tiny-qwen", base_url=url, samples=16)
+    asked = {"target": "Yes", "question": "Is there a ball in the image?", "k": "auto", "regions": "grid:4x4"}
+    asked["fill"] = ["black", "mean"]
+    with serve_model(local) as url:
+        model = whymask.load("answers:tiny-qwen", base_url=url, samples=16, reported=32)
         assert model.at_once == 16
-        found = whymask.explain("scene:12", model, **asked)
+        found = whymask.explain("scene:12", model, budget=40, **asked)
     # The true score of the mask lies far outside of a 99.99 % interval only where something is wrong.
     low, high = interval(found.score, found.answers, 4)
     truth = np.mean([score(local, found.image.only(found.regions), fill, found) for fill in found.image.fills])
     assert low <= truth <= high
-    assert found.answers >= 64
-    assert found.ledger.mec <= 3 * exact.ledger.mec
+    assert found.answers == 32
+    assert found.ledger.mec <= 40
     assert "Scores are measured from" in found.verdict.sentence
     again = whymask.EvidenceMask.load(found.save(tmp_path / "found.npz"))
     assert again.intervals == found.intervals

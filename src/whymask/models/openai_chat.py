@@ -96,10 +96,6 @@ class OpenAIChatModel(Served):
         """
         if floor is not None and not 0 <= floor <= 1:
             raise WhymaskError(f"floor must lie in [0, 1], not {floor!r}.")
-        if api_key is None:  # what is in the URL was given for this server, what is in the environment was not
-            known = any(re.match(r"\w+://[^/?#]*@", str(url)) for url in urls_in(base_url))
-            api_key = "" if known else os.environ.get("OPENAI_API_KEY", "")
-        key = api_key.strip()
         self.form = check_format(image_format)
         talk = Conversation(
             model,
@@ -116,7 +112,7 @@ class OpenAIChatModel(Served):
             timeout=timeout,
             retries=retries,
             concurrency=concurrency,
-            headers={"Authorization": f"Bearer {key}"} if key else {},
+            headers=bearer(base_url, api_key),
             ca=ca,
             largest=LARGEST_REPLY,
             spending=Spending(price, max_requests, max_cost),
@@ -251,3 +247,12 @@ class OpenAIChatModel(Served):
 
     def _ask(self, requests: Sequence[Request[Any]]) -> list[Any]:
         return self.remote.ask([(request.body, request.read) for request in requests])
+
+
+def bearer(base_url: str | Sequence[str], api_key: str | None) -> dict[str, str]:
+    """The header by which a client says who it is; without a key, that of the environment."""
+    if api_key is None:  # what is in the URL was given for this server, what is in the environment was not
+        known = any(re.match(r"\w+://[^/?#]*@", str(url)) for url in urls_in(base_url))
+        api_key = "" if known else os.environ.get("OPENAI_API_KEY", "")
+    key = api_key.strip()
+    return {"Authorization": f"Bearer {key}"} if key else {}

@@ -1,6 +1,5 @@
 """Chat servers that show no probabilities: scores are measured from answers."""
 
-import os
 import re
 from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
@@ -13,11 +12,14 @@ import numpy as np
 from whymask.errors import WhymaskError, whole
 from whymask.images.imaging import Canvas, ImageSource, Resize
 from whymask.models.base import Bound, Response, Target, View, composed
+from whymask.models.chat.messages import LOSSY, Conversation, Pictures, check_format
+from whymask.models.chat.probe import LATER, PLAIN, QUESTION
 from whymask.models.dialogue import MARKED
 from whymask.models.function import WholeImage
-from whymask.models.remote import Remote, RemoteBound, Served, png
+from whymask.models.openai_chat import bearer
+from whymask.models.posting import StatusError
+from whymask.models.remote import Remote, RemoteBound, Served
 from whymask.models.spending import Spending, prompt_tokens
-from whymask.utils.redact import urls_in
 
 Scorer: TypeAlias = Callable[[str, str], float]
 """How right an answer is, given what is wanted: a number in [0, 1]."""
@@ -52,6 +54,8 @@ class AnsweringModel(Served):
         retries: int = 4,
         concurrency: int | None = None,
         system: str | None = None,
+        image_format: str = "png",
+        ca: str | None = None,
         price: str | None = None,
         max_requests: int | None = None,
         max_cost: float | None = None,
@@ -60,7 +64,8 @@ class AnsweringModel(Served):
 
         Args:
             model: its name on the server.
-            base_url: up to the version, such as http://localhost:8000/v1.
+            base_url: up to the version, such as http://localhost:8000/v1; several are endpoints of one
+                and the same model.
             samples: answers to each masked image. Images whose score decides something are asked about again.
             reported: answers, at least, behind each score of a result; they are drawn after the search.
             scorer: how right an answer is, a function (answer, wanted) -> [0, 1]. By default a word is right where the
@@ -68,26 +73,23 @@ class AnsweringModel(Served):
                 said (`rightness`).
             temperature: at which answers are drawn.
             tokens: the most that an answer may have; by default somewhat more than what is wanted.
-            api_key: by default the environment's OPENAI_API_KEY, unless base_url has a password; "" sends none.
-            max_side, timeout, retries, concurrency, price, max_requests, max_cost: as for `HttpModel`.
-            system: the system prompt.
+            api_key, max_side, timeout, retries, concurrency, system, image_format, ca, price, max_requests, max_cost:
+                as for `OpenAIChatModel`.
         """
         if not 0 < temperature <= 2:
             raise WhymaskError(f"temperature must lie in (0, 2], not {temperature!r}: answers have to vary.")
-        if api_key is None:
-            known = any(re.match(r"\w+://[^/?#]*@", str(url)) for url in urls_in(base_url))
-            api_key = "" if known else os.environ.get("OPENAI_API_KEY", "")
-        key = api_key.strip()
         self.remote = Remote(
             base_url,
             "/chat/completions",
             timeout=timeout,
             retries=retries,
             concurrency=concurrency,
-            headers={"Authorization": f"Bearer {key}"} if key else {},
+            headers=bearer(base_url, api_key),
+            ca=ca,
             spending=Spending(price, max_requests, max_cost),
         )
-        self.model, self.name, self.system = model, f"answers:{model}", system
+        self.model, self.name = model, f"answers:{model}"
+        self.talk, self.form = Conversation(model, system), check_format(image_format)
         self.samples, self.scorer = whole("samples", samples, 1), scorer
         self.reported = whole("reported", reported, 1)
         self.temperature, self.tokens = temperature, None if tokens is None else whole("tokens", tokens, 1)
@@ -107,6 +109,7 @@ class AnsweringModel(Served):
             temperature=temperature,
             tokens=tokens,
             system=system,
+            image_format=LOSSY.get(image_format),
         )
 
     def tokens_expected(self, height: int, width: int, question: str | None) -> tuple[float, float]:
@@ -154,9 +157,13 @@ class AnsweringModel(Served):
         """So many answers to each image, in as few requests as the server allows."""
         most = min(count, self.at_once)
         asked = [(i, min(most, count - start)) for i in range(len(images)) for start in range(0, count, most)]
-        options = {"max_tokens": tokens, "temperature": temperature}
+        options: dict[str, Any] = {"max_tokens": tokens, "temperature": temperature}
+        pictures = [Pictures(image, form=self.form) for image in images]
         replies = self.remote.ask(
-            [(partial(self._body, images[i], questions[i], number, options), self._read) for i, number in asked],
+            [
+                (partial(self.talk.body, pictures[i], questions[i], **options, **several(number)), self._read)
+                for i, number in asked
+            ],
             hedge=temperature == 0,
         )
         found: list[list[str]] = [[] for _ in images]
@@ -168,24 +175,16 @@ class AnsweringModel(Served):
 
     def _probed(self) -> int:
         """How many answers a request brings: some servers refuse to give several, others ignore it."""
-        grey = np.full((32, 32, 3), 128, dtype=np.uint8)
-        wanted = {"max_tokens": 1, "temperature": self.temperature}
         if self.samples == 1:
             return 1
+        body = partial(self.talk.body, Pictures(PLAIN), QUESTION, temperature=self.temperature, **several(2))
         try:
-            (texts,) = self.remote.ask([(partial(self._body, grey, "Is this grey?", 2, wanted), self._read)])
-        except WhymaskError:
+            (texts,) = self.remote.ask([(body, self._read)])
+        except StatusError as error:
+            if error.status in LATER:
+                raise
             return 1
         return self.samples if len(texts) == 2 else 1
-
-    def _body(self, image: Canvas, question: str, count: int, options: dict[str, Any]) -> dict[str, Any]:
-        content = [
-            {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{png(image)}"}},
-            {"type": "text", "text": question},
-        ]
-        system = [] if self.system is None else [{"role": "system", "content": self.system}]
-        body = {"model": self.model, "messages": [*system, {"role": "user", "content": content}], **options}
-        return body if count == 1 else {**body, "n": count}
 
     def _read(self, reply: Any) -> list[str]:
         try:
@@ -195,6 +194,11 @@ class AnsweringModel(Served):
         if not texts or not all(isinstance(text, str) for text in texts):
             raise WhymaskError(f"{self.remote.shown} returned no answer of {self.model}.")
         return texts
+
+
+def several(count: int) -> dict[str, Any]:
+    """The field by which a request asks for several answers."""
+    return {} if count == 1 else {"n": count}
 
 
 def words(text: str) -> list[str]:
