@@ -17,9 +17,13 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", 
 VALUES = (
     *("/etc/passwd", "../../trace", "http://127.0.0.1/", "file:///etc/passwd", "C:\\windows", "", " ", "-1", "0"),
     *("1e9", "NaN", "9" * 50, "0x10", "\u0663", "a" * 5000, "\0\xff\xfe", "grid:9999x9999", "slico:-1", "grid:0"),
+    *("answer", "0.5", "yes", "example-leaf", "0123456789abcdef"),
     *("$(id)", "'; DROP TABLE", "<script>", "\u202eright", "%s%s%n", "{{7*7}}", "\r\nX: y", "trace", "black"),
 )
-FIELDS = ("model", "method", "k", "target", "question", "regions", "fill", "resize", "seed", "path", "__class__")
+FIELDS = (
+    *("model", "method", "k", "target", "question", "regions", "fill", "resize", "seed", "path", "__class__"),
+    *("keep", "alternatives", "want", "words", "result"),
+)
 PIECES = (
     *("..", "%2e%2e", "..%2f", "%00", ".", "~", "\\", "etc", "passwd", "%F0%28%8C", "a" * 3000, "%0d%0aX:y"),
     *("static", "api", "jobs", "results", "page.html", "viewer.js", "0123456789abcdef", "0123456789ABCDEF"),

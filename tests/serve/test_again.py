@@ -139,7 +139,7 @@ def test_a_result_of_too_many_regions_is_not_searched_again(client, first):
     result = client.jobs.history.load(first)
     labels = np.arange(32 * 32, dtype=np.int32).reshape(32, 32)
     image = replace(result.image, partition=replace(result.image.partition, labels=labels))
-    Explanation.save(replace(result, image=image), client.jobs.history.folder / "00000000000000aa.npz")
+    Explanation.save(replace(result, image=image, scored=None), client.jobs.history.folder / "00000000000000aa.npz")
     answer = client.post("/api/jobs", params={"result": "00000000000000aa"})
     assert answer.status_code == 400
     assert "1 to 400 regions" in answer.json()["error"]

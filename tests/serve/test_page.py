@@ -2,7 +2,6 @@
 
 import time
 from dataclasses import replace
-from functools import partial
 from io import BytesIO
 
 import pytest
@@ -100,7 +99,8 @@ def test_each_word_of_an_answer(tab, tmp_path):
     pytest.importorskip("transformers", reason="transformers is not installed: whymask[hf]")
     scene = BytesIO()
     Image.fromarray(described("test", 0).pixels).save(scene, format="PNG")
-    models = {"plain": Slow().model, "caption": partial(whymask.load, "tiny-caption")}
+    model = whymask.load("tiny-caption")
+    models = {"plain": Slow().model, "caption": lambda: model}
     with serving(tmp_path, models, abilities={"plain": (), "caption": ("question",)}) as (url, _):
         tab.goto(url)
         tab.locator("#ask").wait_for()
