@@ -73,7 +73,7 @@ test-tokenizers: install
 # Rules of accessibility, in a browser.
 test-axe: install
 	npm install --silent --no-audit --no-fund --ignore-scripts --prefix build/axe axe-core@4.14.1
-	WHYMASK_AXE=build/axe $(BIN)/python -m pytest tests/views/test_accessibility.py
+	WHYMASK_AXE=build/axe $(BIN)/python -m pytest tests/views/test_accessibility.py tests/serve/test_accessible.py
 
 # The suite on the lowest versions that pyproject.toml allows (older builds of torch bring CUDA along: gigabytes).
 test-floors:

@@ -64,6 +64,11 @@ SWITCH = """(region) => new Promise((done) => {
     : requestAnimationFrame(() => done(performance.now() - start));
   look();
 })"""
+SETTLED = """() => new Promise((done) => {
+  const known = () => [...document.querySelectorAll(".wm-score")].every((score) => score.textContent !== "\u2013");
+  const look = () => known() ? done() : setTimeout(look, 5);
+  look();
+})"""
 PLACES = """async () => {  // a pixel of every region, as shares of the photo
   const [picture] = Object.values((await (await fetch("/api/results/" + location.hash.slice(1))).json()).pictures);
   const image = await whymask.ExplainedImage.load(picture);
@@ -106,7 +111,7 @@ def what_ifs(browser: Browser, url: str, found: whymask.EvidenceMask, model: Mod
     times, forwards = [], []
     for region in np.random.default_rng(0).integers(0, found.n, SWITCHES + 2).tolist():
         times.append(tab.evaluate(SWITCH, region))
-        tab.wait_for_timeout(200)  # the rest of the image is asked about too
+        tab.evaluate(SETTLED)  # the rest of the image is asked about too
         chosen[region] ^= True
         start = time.perf_counter()
         direct.ask(np.flatnonzero(chosen).tolist())

@@ -87,8 +87,8 @@ def test_a_report_of_saved_files_by_the_command(tmp_path, found):
     found[0].save(tmp_path / "mask.npz")
     whymask_command("report", tmp_path, "-o", tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
-    assert '"kind": "masks"' in page
-    assert '"name": "words"' in page
+    assert '"kind":"masks"' in page
+    assert '"name":"words"' in page
 
 
 def test_it_is_named_by_its_text(found):
