@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
+import whymask.search.posterior as posterior_module
 from whymask.search import Problem
 from whymask.search.objective import SUFF_NECC, SUFFICIENCY
 from whymask.search.posterior import ByRegions, BySets
@@ -191,3 +193,30 @@ def test_fills_have_their_own_level():
     mean = surrogate.mean
     surrogate.fit(rows, both * [[1.0], [0.5]], rows[0])  # a level, of scores far above the floor
     np.testing.assert_allclose(surrogate.mean, mean, atol=0.02)
+
+
+def threads():
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+
+def test_one_thread_computes(monkeypatch):
+    """A team of threads takes longer to meet than these small matrices to compute; the caller's number is restored."""
+    seen = []
+
+    def watched(name):
+        original = getattr(posterior_module, name)
+        monkeypatch.setattr(
+            posterior_module, name, lambda *args, **more: seen.append(threads()) or original(*args, **more)
+        )
+
+    watched("solve_triangular")
+    watched("cho_solve")
+    with threadpool_limits(2, user_api="blas"):
+        before = threads()
+        surrogate = fitted(some_sets(), np.random.default_rng(1).random(40), some_sets()[0], centroids=GRID)
+        weights = next(surrogate.draw(8, 1.0, np.random.default_rng(2)))
+        surrogate.predict(some_sets())
+        assert threads() == before
+    assert weights.shape == (N,)
+    assert len(seen) >= 3
+    assert all(number == {1} for number in seen)

@@ -14,6 +14,7 @@ from scipy.linalg import cho_solve, solve_triangular
 
 from whymask.arrays import Bools, Floats
 from whymask.search.prior import Prior
+from whymask.search.threads import one_thread
 
 CHUNK = 8  # weights drawn at once
 
@@ -83,12 +84,14 @@ class ByRegions:
     def deviation(self, changes: Floats) -> Floats:
         """The standard deviation (m,) of the sums of weights that changes (n, m) make."""
         spread = solve_triangular(self.factor, changes, lower=True)
-        return np.sqrt((spread**2).sum(axis=0))
+        return np.asarray(np.sqrt((spread**2).sum(axis=0)))
 
     def draw(self, count: int, spread: float, rng: np.random.Generator) -> Iterator[Floats]:
         """Weights (n,), so many times, `spread` times as uncertain as they are."""
         noise = rng.standard_normal((len(self.mean), count))
-        yield from (self.mean[:, None] + spread * solve_triangular(self.factor, noise, trans=1, lower=True)).T
+        with one_thread():
+            changes = solve_triangular(self.factor, noise, trans=1, lower=True)
+        yield from (self.mean[:, None] + spread * changes).T
 
 
 class BySets:
@@ -109,7 +112,7 @@ class BySets:
         """The standard deviation (m,) of the sums of weights that changes (n, m) make."""
         expected = self.prior.times(changes)
         learned = solve_triangular(self.factor, self.seen.observed(expected), lower=True)
-        return np.sqrt(np.maximum(0, (changes * expected).sum(axis=0) - (learned**2).sum(axis=0)))
+        return np.asarray(np.sqrt(np.maximum(0, (changes * expected).sum(axis=0) - (learned**2).sum(axis=0))))
 
     def draw(self, count: int, spread: float, rng: np.random.Generator) -> Iterator[Floats]:
         """Weights (n,), so many times, `spread` times as uncertain as they are.
@@ -119,6 +122,8 @@ class BySets:
         own, shared = self.prior.n, self.prior.shared.shape[1]
         for start in range(0, count, CHUNK):
             noise = rng.standard_normal((own + shared + len(self.seen.row), min(CHUNK, count - start)))
-            weights = np.sqrt(self.prior.own) * noise[:own] + self.prior.shared @ noise[own : own + shared]
-            values = self.seen.observed(weights) + np.sqrt(self.seen.variance)[:, None] * noise[own + shared :]
-            yield from (self.mean[:, None] + spread * (weights - self._explained(values))).T
+            with one_thread():  # not around the yield: what happens there is not ours
+                weights = np.sqrt(self.prior.own) * noise[:own] + self.prior.shared @ noise[own : own + shared]
+                values = self.seen.observed(weights) + np.sqrt(self.seen.variance)[:, None] * noise[own + shared :]
+                changes = weights - self._explained(values)
+            yield from (self.mean[:, None] + spread * changes).T

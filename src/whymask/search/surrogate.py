@@ -10,6 +10,7 @@ from whymask.search.objective import Objective
 from whymask.search.posterior import ByRegions, BySets, Observations, Posterior
 from whymask.search.prior import Prior
 from whymask.search.protocol import Problem
+from whymask.search.threads import one_thread
 
 FLOOR = 1e-3  # scores below this are alike: noise of a model that sees nothing
 NEAR = 3.0  # exchanges after which a set says a third as much about the regions of this one
@@ -54,7 +55,8 @@ class Surrogate:
         noise = (NOISE + variance / self.scale**2) / trusts
         seen = Observations(rows, row, group, share, values / self.scale, noise)
         few = self.prior.n > SMALL and len(row) < self.prior.n
-        self.posterior: Posterior = BySets(self.prior, seen) if few else ByRegions(self.prior, seen)
+        with one_thread():
+            self.posterior: Posterior = BySets(self.prior, seen) if few else ByRegions(self.prior, seen)
 
     @property
     def mean(self) -> Floats:
@@ -75,8 +77,9 @@ class Surrogate:
     def predict(self, rows: Bools) -> tuple[Floats, Floats]:
         """How much log F of sets (m, n) is expected to differ from that of `around`, and the standard deviation."""
         changes = (rows - self.around).T
-        deviation = np.sqrt(self.posterior.deviation(changes) ** 2 + NEARBY)
-        return self.scale * (self.mean @ changes), self.scale * deviation
+        with one_thread():
+            deviation = np.sqrt(self.posterior.deviation(changes) ** 2 + NEARBY)
+            return self.scale * (self.mean @ changes), self.scale * deviation
 
     def draw(self, count: int, spread: float, rng: np.random.Generator) -> Iterator[Floats]:
         """Weights (n,) the regions may have, so many times, `spread` times as uncertain (Thompson sampling)."""
