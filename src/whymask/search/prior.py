@@ -49,7 +49,7 @@ class Prior:
         covariance = np.eye(self.n)
         if (alike := self._alike) is not None:
             covariance = (1 - ALIKE) * covariance + alike
-        return np.linalg.inv(covariance + JITTER * np.eye(self.n))
+        return np.asarray(np.linalg.inv(covariance + JITTER * np.eye(self.n)), dtype=np.float64)
 
     @cached_property
     def shared(self) -> Floats:

@@ -2,13 +2,15 @@
 
 from contextlib import AbstractContextManager
 from functools import cache
+from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
 
-def one_thread() -> AbstractContextManager[object]:
+def one_thread() -> AbstractContextManager[Any]:
     """In this context numpy and scipy compute with one thread, whatever the environment says."""
-    return _controller().limit(limits=1, user_api="blas")
+    limited: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
+    return limited
 
 
 @cache
