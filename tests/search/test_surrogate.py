@@ -2,9 +2,13 @@
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
+import whymask.search.posterior as posterior_module
 from whymask.search import Problem
 from whymask.search.objective import SUFF_NECC, SUFFICIENCY
+from whymask.search.posterior import ByRegions, BySets
+from whymask.search.prior import Prior
 from whymask.search.surrogate import Surrogate
 
 from search.functions import grid_centroids
@@ -16,9 +20,27 @@ GRID = grid_centroids(4, 4)
 class Unit:
     """A generator whose normal numbers are the unit vectors: draws are then a root of the covariance."""
 
+    def __init__(self):
+        self.drawn = 0
+
     def standard_normal(self, shape):
-        assert shape == (N, N)
-        return np.eye(N)
+        """The next so many of them."""
+        start, self.drawn = self.drawn, self.drawn + shape[1]
+        return np.eye(shape[0])[:, start : self.drawn]
+
+
+@pytest.fixture(params=[ByRegions, BySets], autouse=True)
+def _form(request, monkeypatch):
+    """Both ways to the same posterior."""
+    for name in ("ByRegions", "BySets"):
+        monkeypatch.setattr(f"whymask.search.surrogate.{name}", request.param)
+
+
+def numbers_of_a_draw(surrogate):
+    """How many normal numbers make one draw."""
+    if isinstance(surrogate.posterior, ByRegions):
+        return N
+    return N + surrogate.prior.shared.shape[1] + len(surrogate.posterior.seen.row)
 
 
 def posterior(rows, scores, around, centroids=None, logarithmic=True):
@@ -66,7 +88,7 @@ def test_the_posterior_in_closed_form(objective, centroids, scale):
     mean, covariance = posterior(rows, scores, rows[0], centroids, logarithmic=objective == SUFFICIENCY)
     np.testing.assert_allclose(surrogate.mean, mean, rtol=1e-8, atol=1e-10)
     for spread in (1.0, 0.5):
-        root = surrogate.draw(N, spread, Unit()) - surrogate.mean
+        root = np.array([*surrogate.draw(numbers_of_a_draw(surrogate), spread, Unit())]) - surrogate.mean
         np.testing.assert_allclose(root.T @ root, spread**2 * covariance, rtol=1e-8, atol=1e-10)
 
 
@@ -75,7 +97,7 @@ def test_draws_are_normal_around_the_mean():
     scores = np.random.default_rng(1).random(len(rows))
     surrogate = fitted(rows, scores, rows[0], centroids=GRID)
     mean, covariance = posterior(rows, scores, rows[0], GRID)
-    draws = surrogate.draw(20_000, 1.0, np.random.default_rng(2))
+    draws = np.array([*surrogate.draw(20_000, 1.0, np.random.default_rng(2))])
     np.testing.assert_allclose(draws.mean(axis=0), mean, atol=0.05)
     np.testing.assert_allclose(np.cov(draws.T), covariance, atol=0.05)
 
@@ -139,3 +161,62 @@ def test_predictions_are_those_of_the_posterior():
     np.testing.assert_allclose(change, scale * changes @ mean, rtol=1e-6, atol=1e-9)
     variance = np.einsum("ij,jk,ik->i", changes, covariance, changes) + 0.02
     np.testing.assert_allclose(deviation, scale * np.sqrt(variance), rtol=1e-6)
+
+
+def test_sets_seen_before_are_not_compared_again():
+    """What sets have in common by the prior is known of earlier ones, in any order."""
+    rows = some_sets()
+    prior = Prior.of(Problem(N, centroids=GRID))
+    covariance = np.linalg.inv(prior.precision)
+    prior.products(rows[:10])
+    found = prior.products(rows[::-1])
+    np.testing.assert_allclose(found, rows[::-1] @ covariance @ rows[::-1].T.astype(float), rtol=1e-9)
+    known = prior._rows
+    prior.products(rows[5:8])
+    assert prior._rows is known
+
+
+def test_surrogates_of_a_problem_share_their_prior():
+    problem = Problem(N, centroids=GRID)
+    assert Surrogate(problem, SUFFICIENCY).prior is Surrogate(problem, SUFF_NECC).prior
+    assert Surrogate(Problem(N, centroids=GRID), SUFFICIENCY).prior is not Surrogate(problem, SUFFICIENCY).prior
+
+
+def test_fills_have_their_own_level():
+    """Two fills of which one scores everything lower are two groups, each around its mean."""
+    rows = some_sets()
+    scores = np.random.default_rng(4).random(len(rows)) + 0.2
+    both = np.stack([scores, scores / 4])
+    both[1, ::3] = np.nan
+    surrogate = Surrogate(Problem(N, centroids=GRID), SUFFICIENCY)
+    surrogate.fit(rows, both, rows[0])
+    mean = surrogate.mean
+    surrogate.fit(rows, both * [[1.0], [0.5]], rows[0])  # a level, of scores far above the floor
+    np.testing.assert_allclose(surrogate.mean, mean, atol=0.02)
+
+
+def threads():
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+
+def test_one_thread_computes(monkeypatch):
+    """A team of threads takes longer to meet than these small matrices to compute; the caller's number is restored."""
+    seen = []
+
+    def watched(name):
+        original = getattr(posterior_module, name)
+        monkeypatch.setattr(
+            posterior_module, name, lambda *args, **more: seen.append(threads()) or original(*args, **more)
+        )
+
+    watched("solve_triangular")
+    watched("cho_solve")
+    with threadpool_limits(2, user_api="blas"):
+        before = threads()
+        surrogate = fitted(some_sets(), np.random.default_rng(1).random(40), some_sets()[0], centroids=GRID)
+        weights = next(surrogate.draw(8, 1.0, np.random.default_rng(2)))
+        surrogate.predict(some_sets())
+        assert threads() == before
+    assert weights.shape == (N,)
+    assert len(seen) >= 3
+    assert all(number == {1} for number in seen)

@@ -69,12 +69,12 @@ def test_the_surrogate_recovers_a_linear_function():
     surrogate = Surrogate(Problem(16), Objective(0.5))  # not logarithmic
     surrogate.fit(rows, (rows @ weights)[None], rows[0])
     assert np.corrcoef(surrogate.mean, weights)[0, 1] > 0.999
-    draws = surrogate.draw(2000, 1.0, rng)
+    draws = np.array([*surrogate.draw(2000, 1.0, rng)])
     np.testing.assert_allclose(draws.mean(axis=0), surrogate.mean, atol=0.1)
     # What few sets tell is uncertain, and neighbours are expected to be alike.
     near = Surrogate(Problem(16, centroids=GRID), SUFFICIENCY)
     near.fit(np.eye(16, dtype=bool)[[0]], np.array([[0.5]]), np.eye(16, dtype=bool)[0])
-    covariance = np.cov(near.draw(4000, 1.0, rng).T)
+    covariance = np.cov(np.array([*near.draw(4000, 1.0, rng)]).T)
     assert covariance[0, 1] > covariance[0, 3] > covariance[0, 15] - 0.05
 
 
