@@ -15,6 +15,12 @@ LINES = """(c) => {
   r.selectNodeContents(c.querySelector("button") ?? c);
   return r.getClientRects().length;
 }"""
+SMALLER = """(own) => {
+  const photo = document.createElement("canvas");
+  Object.assign(photo, { width: own.width, height: own.height });
+  photo.getContext("2d").drawImage(document.querySelector(".wm-photo canvas"), 0, 0, own.width, own.height);
+  return [own, photo].map((canvas) => canvas.toDataURL());
+}"""  # a canvas, and the photo at its size
 PIXELS = "(c) => [...c.getContext('2d').getImageData(0, 0, c.width, c.height).data]"
 
 
@@ -234,6 +240,8 @@ def test_other_masks_are_a_click_away(opened):
     assert scores(tab) == [f"{other.score:.2f}", f"{other.removed_score:.2f}"]
     np.testing.assert_array_equal(shown(tab, 0), np.where(other.mask[..., None], other.image.canvas, other.image.fill))
     assert f"score {other.score:.2f} alone" in tab.locator(".wm-head").inner_text()
+    small = [button.locator("canvas").evaluate(SMALLER) for button in (first, second)]
+    assert [own == shown for own, shown in small] == [False, True]  # each shows its own mask, in small
     tab.get_by_text("Regions of the masks").click()
     rows = tab.locator("details[open] tbody tr")
     rows.first.wait_for()

@@ -55,8 +55,10 @@ whymask.WordsView = class WordsView {
       el("li", { class: `wm-${kind}` }, what, el("b", {}, two(word[name])), bar(word[name])));
     const { regions, area } = word.mask ?? {};
     const size = regions ? el("small", {}, `${regions.length} of ${this.entry.n} regions, ${percent(area)}`) : null;
+    const said = word.mask ? whymask.judgement({ code: word.mask.verdict.code, sentence: word.sentence })
+      : el("p", {}, isolated(word.sentence));
     return el("section", { class: `wm-card wm-${word.role}`, hidden: "" },
-      el("h2", {}, isolated(word.text), " ", size), el("p", {}, isolated(word.sentence)), el("ul", {}, ...scores));
+      el("h2", {}, isolated(word.text), " ", size), said, el("ul", {}, ...scores));
   }
 
   #look(word) {
