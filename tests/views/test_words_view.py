@@ -182,6 +182,8 @@ def test_words_that_the_image_does_not_support_stand_out(opened, found):
     assert "does not support" in tab.locator(".wm-legend").inner_text()
     word(tab, "five").click()
     assert outlined(tab, 4) == COLOURS[4]
+    word(tab, "eleventh").hover()
+    assert lit(tab) == {4}  # what is pinned stays in sight
 
 
 def test_the_table_has_every_word(opened, found):

@@ -226,6 +226,7 @@ whymask.View = class View {
     this.rest = whymask.scored("What is left when the chosen regions are removed");
     this.claim = el("p", {}, ...this.#claim());
     this.verdict = whymask.verdict(entry);
+    this.chart = whymask.chart(this);
     const { question, against } = entry.provenance;
     const { isolated, words } = whymask;
     const heading = entry.kind === "repair" ? words`${isolated(entry.given)} \u2192 ${isolated(entry.answer)}`
@@ -237,7 +238,7 @@ whymask.View = class View {
         ...whymask.heading(...heading),
         this.verdict, this.claim, extra, this.masks.length > 1 ? this.#choices() : null),
       this.#stage(),
-      whymask.chart(this),
+      this.chart,
       el("div", { class: "wm-folds" }, ...whymask.folds(this)),
     ].filter(Boolean);
   }
@@ -326,10 +327,10 @@ whymask.View = class View {
     const { el, two } = whymask;
     const buttons = this.masks.map((mask, number) => {
       const button = el("button", { type: "button", "aria-pressed": number === 0 }, this.#thumbnail(mask),
-        `mask ${number + 1}, score ${two(mask.score)}`);
+        `mask ${number + 1}: ${two(mask.score)}`);
       button.addEventListener("click", () => {
         this.chosen = number;
-        if (this.verdict) this.verdict.hidden = number > 0; // it is about the first mask
+        for (const part of [this.verdict, this.chart]) if (part) part.hidden = number > 0; // about the first mask
         buttons.forEach((one, i) => one.setAttribute("aria-pressed", i === number));
         this.#take(mask.regions, mask.regions.length);
         this.claim.replaceChildren(...this.#claim());

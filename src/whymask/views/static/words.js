@@ -79,7 +79,7 @@ whymask.WordsView = class WordsView {
     const { pointed, pinned, image, explained } = this;
     const shown = explained.filter((word) => pinned.has(word) || word === pointed);
     const regions = (words) => words.flatMap((word) => word.mask?.regions ?? []);
-    const lit = regions(pointed ? [pointed] : shown);
+    const lit = regions(pointed?.mask ? [pointed] : shown); // a word without evidence does not hide that of others
     const kept = Uint8Array.from({ length: image.n }, (_, region) => (lit.includes(region) ? 1 : 0));
     const colour = (word) => pinned.get(word) ?? word.colour;
     const outlines = shown.filter((word) => word.mask).map((word) => [word.mask.regions, colour(word)]);
