@@ -20,7 +20,7 @@ from whymask.serve.examples import EXAMPLES, FOLDER
 
 SIDE = 256  # pixels of the longer side of a photo: it is only looked at
 TWO = "black,blur"  # noise would be half of a file
-SENTENCE = "a red mushroom above a blue plate and two white moons"  # the plate is yellow, and there is no moon
+SENTENCE = "a red tree above a blue plate and a white moon"  # the plate is green, and there is no moon
 
 MAKE: dict[str, Callable[[], Any]] = {
     "example-tripod": lambda: whymask.explain(f"{data_dir}/camera.png"),
@@ -31,7 +31,13 @@ MAKE: dict[str, Callable[[], Any]] = {
         "scene:19", "tiny-qwen", question="Is there a leaf in the image?", want="Yes"
     ),
     "example-sentence": lambda: whymask.explain_words(
-        "described:0", "tiny-caption", text=SENTENCE, question="Describe the image.", k=8, fill="black"
+        "described:19",
+        "tiny-caption",
+        text=SENTENCE,
+        question="Describe the image.",
+        regions="slico:36",
+        k=2,
+        fill=["mean", "blur"],
     ),
 }
 

@@ -56,7 +56,7 @@ def done(page, image=None, **wish):
 
 def under_way(page, expected):
     """Wait until the page shows how far the search is."""
-    numbers = re.compile(rf"^\d+ of about {expected} forwards · so far \d+ regions keep [01]\.\d\d$")
+    numbers = re.compile(rf"^\d+ of about {expected} forwards · so far \d+ regions score [01]\.\d\d$")
     page.locator("#numbers").filter(has_text=numbers).wait_for()
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from whymask.explainer.settings import Settings
+from whymask.results.base import Explanation
 from whymask.serve.examples import EXAMPLES
 from whymask.serve.offer import RANKING
 
@@ -91,6 +92,16 @@ def test_what_is_kept_is_said_in_a_number(page):
     assert page.locator(".wm-kept").inner_text() == "keeps 96 % of the score"
 
 
+def test_a_mask_that_scores_more_than_the_whole_image_keeps_no_share(page):
+    """226 % of a score would be no share."""
+    page.locator("#gallery a[href='#example-missile']").click()
+    shown(page)
+    found = Explanation.load(EXAMPLES["example-missile"].path)
+    assert found.score > 1.05 * found.full_score
+    text = f"scores {found.score:.2f} alone, more than the whole image ({found.full_score:.2f})"
+    assert page.locator(".wm-kept").inner_text() == text
+
+
 def test_an_example_by_keyboard(page):
     page.locator("#gallery a").first.focus()
     page.keyboard.press("Enter")
@@ -163,7 +174,7 @@ def test_the_questions_by_keyboard(page):
     assert page.get_by_role("slider", name="They keep at least").get_attribute("aria-valuetext") == "85 % of the score"
     page.keyboard.press("Tab")
     page.keyboard.press("Space")
-    assert page.get_by_role("checkbox", name="It is enough that the answer stays").is_checked()
+    assert page.get_by_role("checkbox", name="Only the answer has to stay the same").is_checked()
     assert page.locator("[name=keep]").is_disabled()
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("ArrowDown")
@@ -174,7 +185,7 @@ def test_the_questions_by_keyboard(page):
 
 def test_the_answer_stays(page, server):
     page.locator("[name=model]").select_option("quadrants")
-    page.get_by_role("checkbox", name="It is enough that the answer stays").check()
+    page.get_by_role("checkbox", name="Only the answer has to stay the same").check()
     ask(page, photo())
     found = server[1].history.load(shown(page))
     assert found.provenance["keep"] == "answer"
@@ -193,7 +204,7 @@ def test_methods_are_grouped_and_explained_in_a_line_each(page):
             Settings(method=name)
             names.add(name)
         headings = page.locator("#methods .group").all_inner_texts()
-        assert headings[0] == "The usual one"
+        assert headings[0] == "Default"
         assert len(headings) == len({*headings}) > 1
         assert page.locator("[name=method]:checked").count() == 1
     assert {"smallest", "trace", "copair", "discs+swap", "greedy", "trace+phasewin", "rise"} <= names

@@ -39,7 +39,8 @@ def test_a_wrong_answer_is_repaired_by_keyboard(page, server):
     assert page.get_by_role("heading", level=1).inner_text() == f"{given} → {found.answer}"
     assert page.locator(".wm-kept").inner_text().startswith(f"“{wanted}” goes from ")
     page.locator("#past a").first.wait_for()
-    assert f"“{given}”, then “{found.answer}” of" in page.locator("#past a").first.inner_text()
+    change = "stays" if found.answer == given else f"becomes “{found.answer}”"
+    assert f"“{given}” {change} with" in page.locator("#past a").first.inner_text()
 
 
 def test_an_answer_that_is_right_already(page, server):

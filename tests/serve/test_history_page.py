@@ -112,6 +112,30 @@ def test_searches_under_way_are_listed_and_go_on(page, other, server, slow):
     page.wait_for_function("() => !document.querySelector('#running li')")
 
 
+def test_lists_that_are_asked_for_twice_are_looked_after_once(page, server, slow):
+    """Every timer that is left over would ask the server again and again while anything is under way."""
+    slow.seconds = 0.1
+    ask(page, photo(seed=7), **SLOW)
+    page.get_by_role("heading", name="Searching").wait_for()
+    waiting = page.evaluate("""async () => {
+      const { showHistory } = await import("/static/history.js");
+      const [start, stop] = [globalThis.setTimeout, globalThis.clearTimeout];
+      const timers = new Set();
+      globalThis.setTimeout = (act, time) => {
+        const timer = start(act, time);
+        if (time >= 2000) timers.add(timer);
+        return timer;
+      };
+      globalThis.clearTimeout = (timer) => { timers.delete(timer); stop(timer); };
+      await Promise.all([showHistory(), showHistory(), showHistory()]);
+      [globalThis.setTimeout, globalThis.clearTimeout] = [start, stop];
+      return timers.size;
+    }""")
+    assert waiting == 1
+    page.get_by_role("button", name="Cancel").click()
+    problem(page)
+
+
 def test_a_waiting_image_is_shown_also_when_the_page_is_loaded_again(page, other, slow):
     slow.seconds = 0.02
     ask(other, photo(seed=5), **SLOW)

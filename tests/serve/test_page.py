@@ -199,7 +199,7 @@ def test_every_control_has_a_name_and_a_phone_has_room(page):
     question(page, "Exactly k regions")
     for name in ("Regions kept, k", "Random seed"):
         assert page.get_by_role("spinbutton", name=name, exact=True).is_visible()
-    assert page.get_by_role("combobox", name="Other masks, too").is_visible()
+    assert page.get_by_role("combobox", name="Alternatives").is_visible()
     assert page.evaluate("document.documentElement.scrollWidth") == 360
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.tagName") != "BODY"

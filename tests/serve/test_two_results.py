@@ -31,6 +31,9 @@ def test_a_second_result_is_chosen_and_shown_beside_the_first(tab, url):
     choice.select_option(NAMES[1])
     tab.locator("#viewer[data-ready='2']").wait_for()
     assert tab.locator(".wm-about h2").all_inner_texts() == ["top left", "bottom right"]
+    for side in ("left", "right"):  # the names of the tabs are those of the choice
+        names = tab.get_by_label(f"Shown on the {side}").locator("option").all_inner_texts()
+        assert names == ["top left", "bottom right"]
     assert tab.title() == "top left, bottom right · whymask"
     tab.get_by_role("tab", name="bottom right").click()
     tab.locator("#viewer[data-ready='1']").wait_for()
@@ -50,6 +53,16 @@ def test_an_address_names_two_results(tab, url):
     tab.on("dialog", lambda dialog: dialog.accept())
     tab.get_by_role("button", name="Delete the result bottom right").first.click()
     tab.locator("#ask").wait_for()  # one of the two is gone
+
+
+def test_the_chosen_tab_is_in_sight_on_a_phone(tab, url):
+    tab.set_viewport_size({"width": 260, "height": 700})
+    tab.goto(f"{url}/#{NAMES[0]},{NAMES[1]}")
+    tab.locator("#viewer[data-ready='2']").wait_for()
+    box, tabs = tab.get_by_role("tab", name="Side by side").bounding_box(), tab.get_by_role("tablist").bounding_box()
+    assert tab.get_by_role("tablist").evaluate("(tabs) => tabs.scrollWidth > tabs.clientWidth")  # not all of them fit
+    assert tabs["x"] <= box["x"]
+    assert box["x"] + box["width"] <= tabs["x"] + tabs["width"] + 1
 
 
 @pytest.mark.parametrize("address", ["00000000000000ff,00000000000000a1", "00000000000000a1,..%2Foptions", ",,"])

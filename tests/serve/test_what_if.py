@@ -69,6 +69,21 @@ def test_a_few_results_are_held_and_the_others_made_again(server, found):
     assert ask(client, NAMES[-1], [1]).status_code == 404
 
 
+def test_a_result_that_is_deleted_while_it_is_loaded_is_not_held(server, monkeypatch):
+    client, jobs = server
+    load = jobs.history.load
+
+    def loaded_and_deleted(name):
+        result = load(name)
+        jobs.history.delete(name)
+        jobs.forget(name)
+        return result
+
+    monkeypatch.setattr(jobs.history, "load", loaded_and_deleted)
+    assert ask(client, NAMES[0], [1]).status_code == 404
+    assert NAMES[0] not in jobs.what_ifs.held
+
+
 def test_a_running_job_answers_between_two_batches(server):
     client, jobs = server
     ask(client, NAMES[0], [])  # its model is loaded

@@ -62,6 +62,7 @@ def test_each_side_shows_its_answer_verdict_and_scores(opened, results):
     assert [side.locator("h2").inner_text() for side in sides] == ["top left", "bottom right"]
     for side, mask in zip(sides, (first, second), strict=True):
         assert mask.verdict.sentence in side.inner_text()
+        assert side.locator(".wm-sign").is_visible()
         scores = (mask.full_score, mask.score, mask.removed_score, mask.blank_score)
         assert side.locator("b").all_inner_texts()[:4] == [f"{score:.2f}" for score in scores]
     shared = len({*first.regions} & {*second.regions})

@@ -15,6 +15,12 @@ LINES = """(c) => {
   r.selectNodeContents(c.querySelector("button") ?? c);
   return r.getClientRects().length;
 }"""
+SMALLER = """(own) => {
+  const photo = document.createElement("canvas");
+  Object.assign(photo, { width: own.width, height: own.height });
+  photo.getContext("2d").drawImage(document.querySelector(".wm-photo canvas"), 0, 0, own.width, own.height);
+  return [own, photo].map((canvas) => canvas.toDataURL());
+}"""  # a canvas, and the photo at its size
 PIXELS = "(c) => [...c.getContext('2d').getImageData(0, 0, c.width, c.height).data]"
 
 
@@ -228,12 +234,17 @@ def test_other_masks_are_a_click_away(opened):
     tab = opened(found)
     first, second, *_ = tab.get_by_role("group", name="Masks").get_by_role("button").all()
     assert scores(tab) == [f"{found.score:.2f}", f"{found.removed_score:.2f}"]
+    assert tab.get_by_role("region", name="Scores").is_visible()
     second.click()
     other = found.alternatives[0]
     assert (first.get_attribute("aria-pressed"), second.get_attribute("aria-pressed")) == ("false", "true")
     assert scores(tab) == [f"{other.score:.2f}", f"{other.removed_score:.2f}"]
     np.testing.assert_array_equal(shown(tab, 0), np.where(other.mask[..., None], other.image.canvas, other.image.fill))
     assert f"score {other.score:.2f} alone" in tab.locator(".wm-head").inner_text()
+    assert tab.get_by_role("region", name="Scores").is_hidden()  # these bars and the verdict are the first mask's
+    assert tab.locator(".wm-judged").is_hidden()
+    small = [button.locator("canvas").evaluate(SMALLER) for button in (first, second)]
+    assert [own == shown for own, shown in small] == [False, True]  # each shows its own mask, in small
     tab.get_by_text("Regions of the masks").click()
     rows = tab.locator("details[open] tbody tr")
     rows.first.wait_for()

@@ -163,7 +163,8 @@ def test_a_bar_over_each_word_shows_its_scores(opened, found):
     mask = found["five"]
     numbers = [f"{score:.2f}" for score in (mask.full_score, mask.score, mask.blank_score)]
     assert card.locator("b").all_inner_texts() == numbers
-    assert card.locator("p").inner_text() == mask.verdict.sentence
+    assert card.locator("p bdi").inner_text() == mask.verdict.sentence
+    assert card.locator(".wm-sign").is_visible()
     assert "1 of 16 regions" in card.inner_text()
 
 
@@ -181,6 +182,8 @@ def test_words_that_the_image_does_not_support_stand_out(opened, found):
     assert "does not support" in tab.locator(".wm-legend").inner_text()
     word(tab, "five").click()
     assert outlined(tab, 4) == COLOURS[4]
+    word(tab, "eleventh").hover()
+    assert lit(tab) == {4}  # what is pinned stays in sight
 
 
 def test_the_table_has_every_word(opened, found):
@@ -201,6 +204,12 @@ def test_answers_are_chosen_like_words(opened):
     assert tab.locator(".wm-word").all_inner_texts() == [mask.target.label for mask in found]
     word(tab, "مرحبا").click()
     assert (lit(tab), outlined(tab, 1)) == ({1}, COLOURS[1])
+
+
+def test_a_tab_of_its_own_is_called_by_what_it_shows(opened):
+    """The name of the only result, such as "joint", would say nothing beside "Side by side"."""
+    names = [[*opened(one).get_by_role("tab").locator("bdi").all_inner_texts()] for one in (answers(3), spoken())]
+    assert names == [["Answers", "Side by side"], ["Words", "Side by side"]]
 
 
 def test_tabs_of_other_kinds(opened, found):

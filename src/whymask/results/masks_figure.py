@@ -86,7 +86,7 @@ def _draw_text(axes: Axes, lines: Sequence[tuple[int, int]], text: str, words: S
     masked = (word for word in words if word.mask is not None)
     colours = {id(word): COLOURS[number % len(COLOURS)] for number, word in enumerate(masked)}
     letters = {place: word for word in words for place in range(word.start, word.end)}
-    style: dict[str, Any] = {"family": "monospace", "fontsize": 8, "va": "center", "ha": "center"}
+    style: dict[str, Any] = {"family": "monospace", "fontsize": 10.5, "va": "center", "ha": "center"}
     bar: dict[str, Any] = {"linewidth": 2.5, "solid_capstyle": "butt"}
     for row, (first, last) in enumerate(lines):
         for place in range(first, last):

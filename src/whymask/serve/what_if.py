@@ -50,7 +50,7 @@ class WhatIfs:
     ) -> None:
         self.history, self.models, self.loaded, self.changed = history, models, loaded, changed
         self.waiting: deque[Question] = deque()
-        self.held: OrderedDict[str, WhatIf] = OrderedDict()  # by result, the latest last; the worker's own
+        self.held: OrderedDict[str, WhatIf] = OrderedDict()  # by result, the latest last
         self.stopped = False
 
     async def ask(self, name: str, regions: list[int]) -> dict[str, Any]:
@@ -75,7 +75,7 @@ class WhatIfs:
                 continue  # nobody waits for it any more
             try:
                 question.answer.set_result(self._what_if(question.name).ask(question.regions))
-            except WhymaskError as error:
+            except (WhymaskError, RequestError) as error:
                 question.answer.set_exception(error)
             except BaseException as error:
                 # A model is the user's code, a file may be from elsewhere: whatever they do, the worker goes on.
@@ -97,15 +97,19 @@ class WhatIfs:
 
     def _what_if(self, name: str) -> WhatIf:
         """The image of a result on its model: that of its last question, or made from its file."""
-        if name not in self.held:
+        what_if = self.held.pop(name, None)
+        if what_if is None:
             result = self.history.load(name)
             if result is None:
                 raise RequestError(404, "there is no such result.")
-            self.held[name] = WhatIf(result, self._model(result))
-            while len(self.held) > HELD:
-                self.held.popitem(last=False)
-        self.held.move_to_end(name)
-        return self.held[name]
+            what_if = WhatIf(result, self._model(result))
+        self.held[name] = what_if
+        while len(self.held) > HELD:
+            self.held.popitem(last=False)
+        if self.history.path(name) is None:  # deleted meanwhile: `forget` may have come before it was held
+            self.forget(name)
+            raise RequestError(404, "there is no such result.")
+        return what_if
 
     def _model(self, result: Explanation) -> Model:
         """The model of a result, by its name and its fingerprint; one that is not loaded yet is loaded."""

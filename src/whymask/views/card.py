@@ -47,7 +47,8 @@ def summary(found: Explanation) -> str:
     assert isinstance(found, EvidenceMask)
     some = f"{len(found.regions)} of {found.n} regions"
     if isinstance(found, Repair):
-        return f"\u201c{found.given}\u201d, then \u201c{found.answer}\u201d of {some}"
+        change = "stays" if found.answer == found.given else f"becomes \u201c{found.answer}\u201d"
+        return f"\u201c{found.given}\u201d {change} with {some}"
     others = len(found.alternatives)
     return f"{some} {_kept(found)}" + (f"; {others} other mask{'s' if others > 1 else ''}" if others else "")
 

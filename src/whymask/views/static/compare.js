@@ -20,14 +20,10 @@ whymask.distinguished = function distinguished(entries) {
 };
 
 /** One document of several. */
-whymask.merged = function merged(docs) {
-  const explanations = docs.flatMap((doc) => doc.explanations);
-  const names = whymask.distinguished(explanations);
-  return {
-    pictures: Object.assign({}, ...docs.map((doc) => doc.pictures)),
-    explanations: explanations.map((entry, i) => ({ ...entry, name: names[i] })),
-  };
-};
+whymask.merged = (docs) => ({
+  pictures: Object.assign({}, ...docs.map((doc) => doc.pictures)),
+  explanations: docs.flatMap((doc) => doc.explanations),
+});
 
 whymask.Comparison = class Comparison {
   /** `entries` of `comparable`, their `images` as promises by key; the first two are shown. */
@@ -145,10 +141,11 @@ whymask.Comparison = class Comparison {
 
   /** Move the cursor by the arrow keys. */
   #steer(side, event) {
-    const [x, y] = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key] ?? [];
     if (event.key === "Escape") this.#look(side, null);
-    if (x === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
+    const move = whymask.arrow(event);
+    if (!move) return;
     event.preventDefault();
+    const [x, y] = move;
     const [column, row] = this.at ?? [0.5, 0.5];
     const share = (value) => Math.min(Math.max(value, 0), 0.9999);
     this.#look(side, [share(column + 0.03 * x), share(row + 0.03 * y)]);
@@ -240,7 +237,7 @@ function about({ entry, t, order }) {
   return [
     el("h2", {}, isolated(entry.title)),
     el("p", { class: "wm-small" }, ...from.flatMap((one, i) => [i ? ", " : "", isolated(one)])),
-    el("p", {}, isolated(entry.verdict?.sentence ?? `The first ${t} of ${order.length} regions.`)),
+    entry.verdict ? whymask.judgement(entry.verdict) : el("p", {}, `The first ${t} of ${order.length} regions.`),
     comparison({ ...entry, score, removed_score: removed }),
   ];
 }

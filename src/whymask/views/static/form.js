@@ -20,7 +20,7 @@ export const talks = (model) => options.asked.includes(model);
 export async function setUp() {
   options = await api("/api/options");
   form.model.append(...choices(options.models));
-  form.fill.append(new Option("the method’s usual", ""), ...choices(options.fills));
+  form.fill.append(new Option("the method’s default", ""), ...choices(options.fills));
   const numbers = Array.from({ length: options.max_alternatives }, (_, i) => String(i + 1));
   form.alternatives.append(new Option("none", ""), ...choices(numbers));
   form.addEventListener("change", update);
@@ -69,7 +69,7 @@ function offerMethods() {
   if (at("methods").dataset.key === key) return;
   at("methods").dataset.key = key;
   const rest = offered.filter((one) => one.name !== usual);
-  const groups = [["The usual one", offered.filter((one) => one.name === usual)]];
+  const groups = [["Default", offered.filter((one) => one.name === usual)]];
   for (const name of new Set(rest.map((one) => one.group))) groups.push([name, rest.filter((one) => one.group === name)]);
   at("methods").replaceChildren(...groups.map(methodGroup));
   form.method.value = offered.some((one) => one.name === before) ? before : usual;

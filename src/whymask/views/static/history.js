@@ -27,7 +27,13 @@ export async function showHistory() {
   at("past").replaceChildren(...past.map(pastEntry));
   showRunning(jobs);
   at("history").hidden = !past.length && !jobs.length;
-  if (jobs.length) timer = setTimeout(lookAgain, EVERY);
+  if (jobs.length) later();
+}
+
+/** Look again in a moment, once, however many have asked for it. */
+function later() {
+  clearTimeout(timer);
+  timer = setTimeout(lookAgain, EVERY);
 }
 
 async function lookAgain() {
@@ -40,9 +46,9 @@ async function lookAgain() {
     const shown = [...at("running").children].map((item) => item.dataset.id);
     if (shown.some((id) => !jobs.some((job) => job.id === id))) return await showHistory();
     showRunning(jobs);
-    if (jobs.length) timer = setTimeout(lookAgain, EVERY);
+    if (jobs.length) later();
   } catch {
-    timer = setTimeout(lookAgain, EVERY); // such as while the server is started again
+    later(); // such as while the server is started again
   }
 }
 

@@ -95,7 +95,7 @@ function tell(job, share) {
 /** How far a job is, in a line. */
 function numbers(job) {
   if (job.state === "queued") return place(job);
-  const best = job.score === null ? "" : ` \u00b7 so far ${job.regions.length} regions keep ${whymask.two(job.score)}`;
+  const best = job.score === null ? "" : ` \u00b7 so far ${job.regions.length} regions score ${whymask.two(job.score)}`;
   // How many passes a method that uses gradients will take is not known.
   return job.expected ? `${job.forwards} of about ${job.expected} forwards${best}`
     : job.forwards ? `${job.forwards} forward and backward passes` : "";

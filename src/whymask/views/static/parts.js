@@ -20,6 +20,12 @@ whymask.toggle = function toggle(name, pressed, act) {
   return button;
 };
 
+/** The direction [x, y] of an arrow key that is pressed by itself; null for anything else. */
+whymask.arrow = function arrow({ key, ctrlKey, metaKey, altKey }) {
+  const directions = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+  return ctrlKey || metaKey || altKey ? null : directions[key] ?? null;
+};
+
 whymask.two = (score) => (score === null ? "\u2013" : score.toFixed(2));
 whymask.signed = (value) => (value < -0.0005 ? "\u2212" : "+") + Math.abs(value).toFixed(3);
 /** A label, question or answer: text of any direction, which leaves the direction of what follows alone. */

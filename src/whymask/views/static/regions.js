@@ -2,8 +2,6 @@
 "use strict";
 
 whymask.Regions = class Regions {
-  static MOVES = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] };
-
   /**
    * `look(region, spoken)` is called when another region is pointed at (-1: none), by keyboard with `spoken`,
    * `pick(region)` when one is chosen, and while there is a `brush`, brush(region, begins) for each region passed.
@@ -46,7 +44,7 @@ whymask.Regions = class Regions {
 
   #key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target !== this.element) return;
-    const move = Regions.MOVES[event.key];
+    const move = whymask.arrow(event);
     if (move) this.#go(this.at < 0 ? this.last : this.beside(this.last, move), true);
     else if (event.key === "Escape") this.#go(-1, false);
     else if ((event.key === "Enter" || event.key === " ") && this.at >= 0) {

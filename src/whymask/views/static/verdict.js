@@ -27,12 +27,13 @@ whymask.verdictName = function verdictName({ verdict: code, kind }) {
 
 /** The verdict of an explanation: the sentence with its sign, then what is kept. */
 whymask.verdict = function verdict(entry) {
-  const { el, isolated, sign } = whymask;
-  if (!entry.verdict) return null;
-  return el("div", { class: "wm-judged" },
-    el("p", { class: "wm-verdict" }, sign(entry.verdict.code), isolated(entry.verdict.sentence)),
-    whymask.kept(entry));
+  const { el, judgement, kept } = whymask;
+  return entry.verdict && el("div", { class: "wm-judged" }, judgement(entry.verdict), kept(entry));
 };
+
+/** The sentence of a verdict with its sign. */
+whymask.judgement = ({ code, sentence }) =>
+  whymask.el("p", { class: "wm-verdict" }, whymask.sign(code), whymask.isolated(sentence));
 
 /** How much of the score is left, where there is a score to speak of. */
 whymask.kept = function kept({ kind, share, score, full_score: full, target }) {
@@ -41,5 +42,8 @@ whymask.kept = function kept({ kind, share, score, full_score: full, target }) {
     return el("div", { class: "wm-kept" }, ...words`${quoted(target.label)} goes from ${two(full)} to ${el("strong", {}, two(score))}`);
   }
   if (share === null || share === undefined || full < 0.05) return null;
+  if (score > 1.05 * full) { // a share of more than all would say little
+    return el("div", { class: "wm-kept" }, "scores ", el("strong", {}, two(score)), ` alone, more than the whole image (${two(full)})`);
+  }
   return el("div", { class: "wm-kept" }, "keeps ", el("strong", {}, percent(share)), " of the score");
 };

@@ -11,7 +11,11 @@ whymask.mount = function mount(root, doc, { extra = () => null, ask = null, besi
   for (const [key, picture] of Object.entries(doc.pictures)) images[key] = whymask.ExplainedImage.load(picture);
   const panel = whymask.el("div", { class: "wm-view", id: "wm-panel" });
   const pairs = whymask.comparable(doc);
-  const names = doc.explanations.map((entry) => [entry.name, shortly(entry)]);
+  const [one, ...rest] = doc.explanations;
+  const called = beside ? whymask.distinguished(doc.explanations)
+    : rest.length ? doc.explanations.map(({ name }) => name)
+    : [one.text ? "Words" : "Answers"]; // the name of the only one would say nothing
+  const names = doc.explanations.map((entry, i) => [called[i], shortly(entry)]);
   if (pairs.length > 1) names.push(["Side by side", `two of ${pairs.length}`]);
   const first = beside ? names.length - 1 : 0;
   let wanted = first;
@@ -40,7 +44,9 @@ whymask.mount = function mount(root, doc, { extra = () => null, ask = null, besi
   } else {
     panel.setAttribute("role", "tabpanel");
     panel.setAttribute("aria-labelledby", `wm-tab-${first}`);
-    root.replaceChildren(whymask.tabs(names, first, show), panel);
+    const tabs = whymask.tabs(names, first, show);
+    root.replaceChildren(tabs, panel);
+    tabs.children[first].scrollIntoView({ block: "nearest", inline: "nearest" }); // on a phone not all fit
   }
   return show(first);
 };
@@ -83,6 +89,8 @@ whymask.tabs = function tabs(names, first, show) {
 };
 
 whymask.View = class View {
+  static THUMBNAIL = 240; // width of a mask in small, in pixels
+
   /** One explanation on its image. */
   constructor(entry, image, extra, ask) {
     Object.assign(this, { entry, image, focus: -1, timer: null });
@@ -218,6 +226,7 @@ whymask.View = class View {
     this.rest = whymask.scored("What is left when the chosen regions are removed");
     this.claim = el("p", {}, ...this.#claim());
     this.verdict = whymask.verdict(entry);
+    this.chart = whymask.chart(this);
     const { question, against } = entry.provenance;
     const { isolated, words } = whymask;
     const heading = entry.kind === "repair" ? words`${isolated(entry.given)} \u2192 ${isolated(entry.answer)}`
@@ -229,7 +238,7 @@ whymask.View = class View {
         ...whymask.heading(...heading),
         this.verdict, this.claim, extra, this.masks.length > 1 ? this.#choices() : null),
       this.#stage(),
-      whymask.chart(this),
+      this.chart,
       el("div", { class: "wm-folds" }, ...whymask.folds(this)),
     ].filter(Boolean);
   }
@@ -317,11 +326,11 @@ whymask.View = class View {
   #choices() {
     const { el, two } = whymask;
     const buttons = this.masks.map((mask, number) => {
-      const text = `mask ${number + 1}, keeps ${two(mask.score)}`;
-      const button = el("button", { type: "button", "aria-pressed": number === 0 }, text);
+      const button = el("button", { type: "button", "aria-pressed": number === 0 }, this.#thumbnail(mask),
+        `mask ${number + 1}: ${two(mask.score)}`);
       button.addEventListener("click", () => {
         this.chosen = number;
-        if (this.verdict) this.verdict.hidden = number > 0; // it is about the first mask
+        for (const part of [this.verdict, this.chart]) if (part) part.hidden = number > 0; // about the first mask
         buttons.forEach((one, i) => one.setAttribute("aria-pressed", i === number));
         this.#take(mask.regions, mask.regions.length);
         this.claim.replaceChildren(...this.#claim());
@@ -330,7 +339,16 @@ whymask.View = class View {
       });
       return button;
     });
-    return el("div", { class: "wm-toggles", role: "group", "aria-label": "Masks" }, ...buttons);
+    return el("div", { class: "wm-toggles wm-masks", role: "group", "aria-label": "Masks" }, ...buttons);
+  }
+
+  /** A mask on the photo, in small. */
+  #thumbnail({ regions }) {
+    const [large, small] = [whymask.el("canvas"), whymask.el("canvas", { class: "wm-canvas", "aria-hidden": "true" })];
+    this.image.paint(large, this.sets.of(regions), { show: { mask: true, outline: true } });
+    [small.width, small.height] = [View.THUMBNAIL, Math.round((View.THUMBNAIL * large.height) / large.width)];
+    small.getContext("2d").drawImage(large, 0, 0, small.width, small.height);
+    return small;
   }
 
   #player() {

@@ -55,8 +55,10 @@ whymask.WordsView = class WordsView {
       el("li", { class: `wm-${kind}` }, what, el("b", {}, two(word[name])), bar(word[name])));
     const { regions, area } = word.mask ?? {};
     const size = regions ? el("small", {}, `${regions.length} of ${this.entry.n} regions, ${percent(area)}`) : null;
+    const said = word.mask ? whymask.judgement({ code: word.mask.verdict.code, sentence: word.sentence })
+      : el("p", {}, isolated(word.sentence));
     return el("section", { class: `wm-card wm-${word.role}`, hidden: "" },
-      el("h2", {}, isolated(word.text), " ", size), el("p", {}, isolated(word.sentence)), el("ul", {}, ...scores));
+      el("h2", {}, isolated(word.text), " ", size), said, el("ul", {}, ...scores));
   }
 
   #look(word) {
@@ -77,7 +79,7 @@ whymask.WordsView = class WordsView {
     const { pointed, pinned, image, explained } = this;
     const shown = explained.filter((word) => pinned.has(word) || word === pointed);
     const regions = (words) => words.flatMap((word) => word.mask?.regions ?? []);
-    const lit = regions(pointed ? [pointed] : shown);
+    const lit = regions(pointed?.mask ? [pointed] : shown); // a word without evidence does not hide that of others
     const kept = Uint8Array.from({ length: image.n }, (_, region) => (lit.includes(region) ? 1 : 0));
     const colour = (word) => pinned.get(word) ?? word.colour;
     const outlines = shown.filter((word) => word.mask).map((word) => [word.mask.regions, colour(word)]);
