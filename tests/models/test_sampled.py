@@ -1,5 +1,7 @@
 """Servers that show no probabilities: a score is a share of answers."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -214,6 +216,9 @@ def test_an_explanation_by_answers_alone(tmp_path):
     again = whymask.EvidenceMask.load(found.save(tmp_path / "found.npz"))
     assert again.intervals == found.intervals
     assert again.verdict == found.verdict
+    for low, says in ((found.goal - 0.01, False), (0.0, True)):  # the first may be as good as the goal
+        remarks = replace(found, score=low).remarks
+        assert any("was found that reaches the required score" in remark for remark in remarks) == says
     assert set(found.as_dict()["intervals"]) == {"score", "removed_score", "full_score", "blank_score"}
 
 
