@@ -120,7 +120,7 @@ def test_the_server_of_the_example(uvicorn_server, monkeypatch, capsys):
     assert "a-long-secret-key" not in json.dumps(served.as_dict())
 
     wrong = whymask.load(url, headers={"Authorization": "Bearer another-key"})
-    with pytest.raises(WhymaskError, match=r'answered 401 Unauthorized \({"detail":"wrong key"}\)'):
+    with pytest.raises(WhymaskError, match=r"answered 401 Unauthorized \(wrong key\)"):
         whymask.explain("photo.png", wrong, **options)
     with pytest.raises(WhymaskError, match=r"answered 422 Unprocessable.*there is no answer 'dark'"):
         whymask.explain("photo.png", space["model"], target="dark", **options)

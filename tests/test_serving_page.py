@@ -10,6 +10,7 @@ pytest.importorskip("httpx", reason="httpx is not installed: whymask[http]")
 pytest.importorskip("transformers", reason="transformers is not installed: whymask[hf]")
 
 import whymask
+from whymask.models.sampled import AnsweringModel
 from whymask.search import measured
 from whymask.serve import chat
 from whymask.serve.model_app import create_model_app
@@ -28,7 +29,7 @@ def test_scores_from_answers(capsys):
     (block,) = re.findall(r"```python\n(.*?)```", section("Servers without log-probabilities"), re.DOTALL)
     # A smaller search: the code is the same.
     block = block.replace("budget=40", "budget=12, regions='grid:3x3', fill='black'").replace(
-        "samples=8", "samples=4, reported=8"
+        '/v1")', '/v1", samples=4, reported=8)'
     )
     with serve_model(whymask.load("tiny-qwen")) as url:
         exec(block.replace("http://127.0.0.1:8000/v1", url), {})
@@ -53,8 +54,12 @@ def test_limits_are_those_of_the_code():
     assert f"{chat.MAX_BYTES / 1e6:.0f} MB" in text
     assert f"{chat.MAX_IMAGES} images" in text
     assert f"{chat.MAX_TOKENS:,} tokens" in text
+    assert f"{chat.MAX_LOGPROBS:,} log-probabilities" in text
     assert f"{chat.SHORT} by default" in text
     assert f"{create_model_app.__kwdefaults__['waiting']} others" in text
     assert f"up to {chat.TOP_LOGPROBS}" in text
+    assert f"({AnsweringModel.__init__.__kwdefaults__['samples']}) times" in section(
+        "Servers without log-probabilities"
+    )
     assert measured.ASKED == 4
     assert "up to four times" in section("Servers without log-probabilities").replace("\n", " ")

@@ -6,6 +6,7 @@ import pytest
 import whymask
 from whymask.errors import WhymaskError
 from whymask.explainer.case import Case
+from whymask.explainer.controls import controls
 from whymask.explainer.repairing import replies
 from whymask.methods import Recipe
 
@@ -109,8 +110,8 @@ def test_flat_and_shuffled_content_is_scored_as_the_mask_is(how, combine):
     """On every fill of the search: on one of them alone an outline may seem to give the answer, or not to."""
     mask = np.arange(16) < 5
     fills = ["black", "#f0f0f0", "noise"]
-    alone = [case(fill).controls(mask, mask[None])[1] for fill in fills]
-    _, found, _, _ = case(fills, over_fills=how).controls(mask, mask[None])
+    alone = [controls(case(fill), mask, mask[None])[1] for fill in fills]
+    _, found, _, _ = controls(case(fills, over_fills=how), mask, mask[None])
     for name in ("flat", "shuffled"):
         scores = [getattr(one, name) for one in alone]
         np.testing.assert_allclose(getattr(found, name), combine(scores), atol=1e-6)

@@ -77,6 +77,23 @@ def test_of_a_chat_server_tokens_are_estimated():
     assert found.cost == pytest.approx(found.tokens_in / 1e6)
 
 
+def test_replies_about_the_server_itself_do_not_count():
+    """A server is asked about small images while it is probed; what those cost says nothing of a photo."""
+
+    def reply(body):
+        return chat_answer(body) | {"usage": {"prompt_tokens": 7, "completion_tokens": 1}}
+
+    with serving(reply) as server:
+        model = OpenAIChatModel("tiny-vlm", base_url=f"{server.url}/v1", max_side=300)
+        assert model.spending.spent.tokens_in > 0
+        photo = np.zeros((300, 300, 3), np.uint8)
+        before = Explainer(model, **SEARCH).forecast(photo, question=QUESTION)
+        model.bind(photo, question=QUESTION)
+        after = Explainer(model, **SEARCH).forecast(photo, question=QUESTION)
+    assert before.tokens_in > 100 * before.forwards
+    assert after.tokens_in == 7 * after.forwards
+
+
 def test_on_the_command_line(photo, tmp_path):
     with serving(billed) as server:
         words = ["--model", server.url, "--method", "trace", "--regions", "grid:4x4", "--dry-run"]

@@ -39,6 +39,18 @@ def test_secrets_are_sent_but_never_shown():
     assert f"{server.url}/score" in str(caught.value)
 
 
+def test_an_error_is_quoted_by_its_message():
+    def refuse(body):
+        return 401, {}, {"error": {"message": "send 'Authorization: Bearer KEY', not sk-wrong1.", "code": 401}}
+
+    with serving(refuse) as server:
+        _, ask = ask_once(server.url, headers={"Authorization": "Bearer sk-wrong1"})
+        with pytest.raises(WhymaskError) as caught:
+            ask()
+    quoted = "answered 401 Unauthorized (send 'Authorization: Bearer KEY', not ***); gave up after 1 try."
+    assert str(caught.value).endswith(quoted)
+
+
 def test_secrets_of_several_urls_stay_with_their_own_server():
     """Also where an endpoint repeats what is secret about another one."""
     secrets = ["hunter2secret", "tok-987654", "sesame-open", "key-4711xx"]

@@ -1,5 +1,7 @@
 """Servers that show no probabilities: a score is a share of answers."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -34,7 +36,9 @@ def chat(answer, most=None):
         number = body.get("n", 1)
         if most == "refuses" and "n" in body:
             return 400, {}, {"error": {"message": "n is not supported"}}
-        texts = [answer(pixels, next(count)) for _ in range(number if most is None else 1)]
+        if most == "at most 4" and number > 4:
+            return 422, {}, {"error": {"message": "n must be at most 4"}}
+        texts = [answer(pixels, next(count)) for _ in range(1 if most == 1 else number)]
         choices = [{"index": i, "message": {"role": "assistant", "content": text}} for i, text in enumerate(texts)]
         return {"choices": choices, "usage": {"prompt_tokens": 5, "completion_tokens": 2 * len(texts)}}
 
@@ -50,18 +54,18 @@ def respond(model, target="Yes", times=1):
     return model.respond(np.stack([bound.inputs] * times), [bound] * times).score
 
 
-@pytest.mark.parametrize("most", [None, 1, "refuses"])
-def test_a_score_is_the_share_of_right_answers(most):
+@pytest.mark.parametrize(("most", "each"), [(None, 8), ("at most 4", 4), (1, 1), ("refuses", 1)])
+def test_a_score_is_the_share_of_right_answers(most, each):
     with chat(lambda _, number: "Yes, there is." if number % 4 else "No.", most) as log:
         model = made(log, samples=8, concurrency=1)
-        assert model.at_once == (8 if most is None else 1)
+        assert model.at_once == each
         before = len(log.bodies)
         assert respond(model, times=3).tolist() == [0.75, 0.75, 0.75]
-        asked = 3 if most is None else 24
+        asked = 3 * 8 // each
         assert asked <= len(log.bodies) - before <= 1.1 * asked + 1  # a late request may be sent again
         body = log.bodies[-1]
         assert body["temperature"] == 1
-        assert body.get("n") == (8 if most is None else None)
+        assert body.get("n") == (each if each > 1 else None)
         assert not body.keys() & {"logprobs", "top_logprobs", "seed"}
 
 
@@ -115,7 +119,7 @@ def test_fingerprints_know_how_scores_are_measured():
         models = [made(log), made(log, samples=4), made(log, temperature=0.5), made(log, scorer=rightness)]
         assert len({model.fingerprint for model in models}) == 4
         assert made(log).fingerprint == models[0].fingerprint
-        assert "8 answers" in models[0].settings["scores"]
+        assert "16 answers" in models[0].settings["scores"]
 
 
 @pytest.mark.parametrize(
@@ -138,6 +142,34 @@ def test_wrong_options(options, message):
 def test_replies_without_an_answer(reply):
     with serving(lambda _: reply) as log, pytest.raises(WhymaskError, match="returned no answer of m"):
         respond(made(log, samples=1))
+
+
+@pytest.mark.parametrize(
+    "reply", [{"choices": [{"message": {"content": []}, "finish_reason": "stop"}]}, {"choices": ["x"]}, []]
+)
+def test_replies_of_another_shape(reply):
+    with serving(lambda _: reply) as log, pytest.raises(WhymaskError, match="returned no answer of m"):
+        respond(made(log, samples=1))
+
+
+def test_a_model_that_says_nothing_is_wrong():
+    def reply(body):
+        texts = [None if i % 2 else "Yes" for i in range(body["n"])]
+        return {"choices": [{"message": {"content": text}, "finish_reason": "stop"} for text in texts]}
+
+    with serving(reply) as log:
+        assert respond(made(log, samples=4)).tolist() == [0.5]
+
+
+def test_a_reasoning_model_needs_room_for_its_thoughts():
+    def reply(body):
+        text, end = (None, "length") if body["max_tokens"] < 100 else ("Yes", "stop")
+        return {"choices": [{"message": {"content": text}, "finish_reason": end}] * body.get("n", 1)}
+
+    with serving(reply) as log:
+        assert respond(made(log, samples=4, tokens=100)).tolist() == [1.0]
+        with pytest.raises(WhymaskError, match="pass a larger number of tokens"):
+            respond(made(log, samples=4))
 
 
 def test_a_server_that_gives_fewer_answers_than_before():
@@ -184,6 +216,9 @@ def test_an_explanation_by_answers_alone(tmp_path):
     again = whymask.EvidenceMask.load(found.save(tmp_path / "found.npz"))
     assert again.intervals == found.intervals
     assert again.verdict == found.verdict
+    for low, says in ((found.goal - 0.01, False), (0.0, True)):  # the first may be as good as the goal
+        remarks = replace(found, score=low).remarks
+        assert any("was found that reaches the required score" in remark for remark in remarks) == says
     assert set(found.as_dict()["intervals"]) == {"score", "removed_score", "full_score", "blank_score"}
 
 

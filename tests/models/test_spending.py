@@ -97,6 +97,18 @@ def test_the_cost_of_a_request_depends_on_its_images():
         spending.send(1)
 
 
+def test_what_a_server_is_asked_about_itself_says_nothing_about_images():
+    """Requests about small grey images cost money, but less than those about the images that are explained."""
+    spending = Spending("10/0", max_cost=0.01)  # 1,000 tokens
+    for _ in range(5):
+        spending.send(0)
+        spending.ended(0, reply(10, 0))
+    spending.send()
+    spending.ended(reply=reply(100, 0))
+    assert spending.left == (1000 - 5 * 10 - 100) // 100
+    assert spending.spent.tokens_in == 150
+
+
 def test_how_many_requests_a_forward_takes():
     assert Spending().known
     spending = Spending(max_requests=100, per_request=4)

@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import binom
 
 from whymask.methods import Recipe
+from whymask.models.spending import Purse
 from whymask.search.archive import Archive
 from whymask.search.driver import Search, drive
 from whymask.search.measured import ASKED, SETTLED, Measured, MeasuredOracle, interval, logarithms
@@ -24,7 +25,7 @@ def planted(rows):
     return np.choose(shown, [0.02, 0.2, 0.97])
 
 
-def searched(recipe, probability, samples, seed=0, budget=None, fills=1):
+def searched(recipe, probability, samples, seed=0, budget=None, fills=1, affordable=None):
     """A search that gets shares of answers, and how often every set was asked about."""
     rng, asked = np.random.default_rng(seed), {}
 
@@ -40,7 +41,7 @@ def searched(recipe, probability, samples, seed=0, budget=None, fills=1):
     search = Search(
         recipe, Problem(N, seed, CENTROIDS), oracle=MeasuredOracle(*known), budget=budget, fills=list(range(fills))
     )
-    ((_, result),) = drive([search], respond)
+    ((_, result),) = drive([search], respond, affordable=affordable)
     return result, asked, search.oracle
 
 
@@ -126,6 +127,21 @@ def test_a_budget_pays_for_what_is_asked_again():
     assert not result.complete
 
 
+@pytest.mark.parametrize("images", [1, 5, 20, 40, 60])
+def test_a_purse_pays_for_what_is_asked_again(images):
+    """What it no longer pays for is not asked: the search goes on with what it knows, and ends."""
+    purse, spent = Purse(images), []
+
+    def affordable(searches):
+        assert len(spent) <= images  # each round but the last sends something
+        spent.append(purse.requests)
+        return purse
+
+    result, asked, _ = searched(Recipe("smallest"), planted, samples=8, affordable=affordable)
+    assert 0.5 * images <= sum(asked.values()) <= images
+    assert not result.complete
+
+
 def test_exact_responses_are_never_asked_again():
     search = Search(Recipe("smallest"), Problem(N, 0, CENTROIDS), oracle=Oracle())
     sent = []
@@ -159,15 +175,13 @@ def test_the_surrogate_counts_a_set_by_how_well_it_is_known():
     chances = 1 / (1 + np.exp(-(rows @ weights)))
     few = rng.binomial(4, chances) / 4
 
-    def slopes(scores, answers):
+    def spread(scores, answers):
         surrogate = Surrogate(Problem(N), SUFFICIENCY)
         surrogate.fit(rows, scores[None], rows[0], None if answers is None else np.full((1, len(rows)), answers))
-        return surrogate.mean, (surrogate.posterior.deviation(np.eye(N)) ** 2).sum()
+        return (surrogate.posterior.deviation(np.eye(N)) ** 2).sum()
 
-    _, exact = slopes(chances, None)
-    _, unlimited = slopes(chances, np.inf)
-    _, many = slopes(chances, 1e7)
-    _, uncertain = slopes(few, 4.0)
+    exact, unlimited, many = (spread(chances, answers) for answers in (None, np.inf, 1e7))
+    uncertain = spread(few, 4.0)
     assert unlimited == exact
     assert many == pytest.approx(exact, rel=0.02)  # but for the floor
     assert uncertain > 1.2 * exact

@@ -194,6 +194,7 @@ WRONG = [
     ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
     ({"logprobs": True, "logprob_token_ids": [10**6]}, "vocabulary"),
     ({"logprobs": True, "logprob_token_ids": [-1]}, "vocabulary"),
+    ({"logprobs": True, "logprob_token_ids": [0] * 1000, "max_tokens": 101}, "lower max_tokens"),
     ({"prompt_logprobs": 0}, "continue_final_message"),
     ({"continue_final_message": True}, "add_generation_prompt"),
     ({"continue_final_message": True, "add_generation_prompt": False}, "assistant"),

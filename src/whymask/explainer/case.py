@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import version
@@ -18,14 +18,13 @@ import numpy as np
 from whymask.arrays import Bools, Floats, Rows
 from whymask.errors import WhymaskError, whole
 from whymask.explainer.answers import first_choices
-from whymask.explainer.binding import answering, bind, bind_fills, divided
+from whymask.explainer.binding import answering, bind_fills, divided
+from whymask.explainer.controls import controls
 from whymask.explainer.costs import affordable, costs, unknown_cost
 from whymask.explainer.responder import Filled, Responder
 from whymask.explainer.scored import scored_sets
-from whymask.images.controls import control_pictures
 from whymask.images.imaging import ImageSource, Resize, viewable
 from whymask.images.masking import Fills, fills_name, fills_of
-from whymask.images.panels import cut
 from whymask.images.partition import Partition, Regions
 from whymask.methods import Recipe
 from whymask.metrics.curves import Curves
@@ -36,11 +35,10 @@ from whymask.models.spending import Spent, account
 from whymask.results.base import ExplainedImage
 from whymask.results.mask import EvidenceMask
 from whymask.results.ordering import Ordering
-from whymask.results.verdict import Controls, Kept
 from whymask.search.answer import AnswerOracle, score
 from whymask.search.driver import Piece, Progress, Search, SearchResult, drive, in_batches
 from whymask.search.measured import Measured, MeasuredOracle
-from whymask.search.objective import SUFF_NECC, SUFFICIENCY, Ledger, Objective, OverFills, over_fills
+from whymask.search.objective import SUFF_NECC, SUFFICIENCY, Ledger, Objective, OverFills
 from whymask.search.oracle import Oracle, Responses
 from whymask.search.protocol import Algorithm, Problem
 from whymask.version import __version__
@@ -193,68 +191,13 @@ class Case:
         """Responses (sides, B) outside a search, and how many images had to be sent for them."""
         oracle = self.oracle()
         query = oracle.open(rows, objective, "probe")
-        (*responses,) = self._send([*zip(self.fills, query.by_fill, strict=True)])
+        (*responses,) = self.send([*zip(self.fills, query.by_fill, strict=True)])
         return oracle.by_side(query, np.concatenate(responses)), len(query.send)
 
-    def _send(self, pieces: Sequence[Piece]) -> list[Floats]:
+    def send(self, pieces: Sequence[Piece]) -> list[Floats]:
         """The responses to each piece."""
         self.sent += sum(len(rows) for _, rows in pieces)
         return in_batches(pieces, Responder(), lambda: self.batching.size)
-
-    def controls(
-        self, mask: Bools, rows: Bools, known: Sequence[Set[bytes]] = ()
-    ) -> tuple[Floats, Controls | None, int, int]:
-        """Scores of some sets and the controls of one of them, a mask (n,), in common batches.
-
-        Returns:
-            The scores (B,) of `rows` (B, n); the controls, which a mask without regions has none of; and the forwards
-            without a cache, and those for images that are not `known`.
-        """
-        fills = [filled.bound.fill for filled in self.fills]
-        pictures = control_pictures(self.bound.canvas, fills, self.partition.pixels(mask))
-        options: dict[str, Any] = {"target": self.bound.aim, "question": self.settings.get("question")}
-        panels = self.bound.panels
-        shown = {
-            name: [
-                self.filled(bind(self.model, cut(one, panels) if panels else one, resize="none", **options))
-                for one in some
-            ]
-            for name, some in pictures.items()
-        }
-        whole_image = np.ones((1, self.partition.n), dtype=bool)
-        more = [(filled, whole_image) for some in shown.values() for filled in some]
-        scores, values, nominal, fresh = self._afresh(rows, more) if self.measured else self._once(rows, more, known)
-        named = {
-            name: float(over_fills(np.stack([next(values) for _ in some]), self.over_fills)[0])
-            for name, some in shown.items()
-        }
-        controls = Controls(named.pop("flat"), named.pop("shuffled"), named) if named else None
-        if controls and self.keep_answer:
-            controls = replace(controls, kept=self._kept(mask, shown))
-        return scores, controls, nominal, fresh
-
-    def _once(
-        self, rows: Bools, more: Sequence[Piece], known: Sequence[Set[bytes]]
-    ) -> tuple[Floats, Iterator[Floats], int, int]:
-        """Scores of sets (B, n), responses to further pieces, and the forwards as `controls` returns them."""
-        oracle = self.oracle()
-        for asked, before in zip(oracle.asked, known, strict=False):
-            asked |= before  # counted as if a search ran alone: what it has asked for is known, other images are not
-        query = oracle.open(rows, SUFFICIENCY, "probe")
-        responses = self._send([*zip(self.fills, query.by_fill, strict=True), *more])
-        (scores,) = oracle.by_side(query, np.concatenate(responses[: len(self.fills)]))
-        values = iter(responses[len(self.fills) :])
-        return scores, values, query.nominal[0] + len(more), query.fresh[0] + len(more)
-
-    def _afresh(self, rows: Bools, more: Sequence[Piece]) -> tuple[Floats, Iterator[Floats], int, int]:
-        """The same from answers that no search has seen: those it chose a mask by favour that mask."""
-        pieces = [*((filled, rows) for filled in self.fills), *more]
-        times = self.times
-        responses = self._send([piece for _ in range(times) for piece in pieces])
-        means = [np.mean(responses[i :: len(pieces)], axis=0) for i in range(len(pieces))]
-        scores = over_fills(np.stack(means[: len(self.fills)]), self.over_fills)
-        sent = times * sum(len(some) for _, some in pieces)
-        return scores, iter(means[len(self.fills) :]), sent, sent
 
     @property
     def measured(self) -> bool:
@@ -275,16 +218,6 @@ class Case:
         if not isinstance(self.model, Measures):
             return 1
         return ceil(self.model.reported / (self.model.samples * len(self.fills)))
-
-    def _kept(self, mask: Bools, shown: Mapping[str, Sequence[Filled]]) -> Kept:
-        """Whether the model gives the answer to a mask (n,), the rest, the blank image and the controls."""
-        alone, removed, blank = self.kept(np.stack([mask, ~mask, np.zeros_like(mask)]))
-        wanted, whole_image = first_choices(self.bound), np.ones((1, self.partition.n), dtype=bool)
-        given = {
-            name: all(filled.responses.answers_to(whole_image)[0] in wanted for filled in some)
-            for name, some in shown.items()
-        }
-        return Kept(alone, removed, blank, given.pop("flat"), given.pop("shuffled"), given)
 
     def problem(self, seed: int) -> Problem:
         """What a search may know of this case; its random choices depend on the seed and the picture."""
@@ -335,7 +268,7 @@ class Case:
         for one in masks:
             rows += [one.mask, ~one.mask]
         mask = masks[0].mask if masks else ~whole_image
-        (full, blank, *own), controls, nominal, fresh = self.controls(mask, np.array(rows), found.asked)
+        (full, blank, *own), shown, nominal, fresh = controls(self, mask, np.array(rows), found.asked)
         provenance = provenance | costs(self.model, self.spent)
         ledger = Ledger(dict(found.ledger.entries))
         ledger.add("probe", "suff", nominal + self.bound.probes, fresh + self.bound.probes)
@@ -368,7 +301,7 @@ class Case:
             frontier=self._scores(found.frontier),
             goal=None if self.keep_answer else selection.goal,
             local_optimum=selection.local_optimum,
-            controls=controls,
+            controls=shown,
             scored=scored_sets(found, self, selection.regions, [len(selection.regions)]),
         )
         others = zip(selection.others, own[2::2], own[3::2], strict=True)

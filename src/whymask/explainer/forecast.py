@@ -95,7 +95,7 @@ def priced(model: Model, forwards: int, shape: Sequence[int], question: str | No
     if not isinstance(model, Spends):
         return Forecast(1, forwards)
     spending: Spending = model.spending
-    spent, (height, width) = spending.spent, shape
+    spent, (height, width) = spending.of_images, shape
     requests = ceil(spending.each * ceil(forwards / spending.per_request))
     images = spending.each * forwards
     known = spent.images and not spent.silent

@@ -8,6 +8,7 @@ from whymask.arrays import Bools, Floats
 from whymask.errors import WhymaskError
 from whymask.explainer.answers import begins, in_words
 from whymask.explainer.case import Case, Listener, prefixes
+from whymask.explainer.controls import controls
 from whymask.explainer.responder import Filled
 from whymask.methods import Recipe
 from whymask.metrics.repair import RepairOutcome, correction_region
@@ -81,13 +82,13 @@ def judge(case: Case, found: EvidenceMask | Ordering) -> Repair:
         right = tuple(ok for _, ok in said)
         best = right.index(True) if any(right) else int(scores.argmax())
         kept = rows[best]
-        (removed,), controls, more, _ = case.controls(kept, ~kept[None])
+        (removed,), shown, more, _ = controls(case, kept, ~kept[None])
         sent += fresh + more
         answer, repaired = said[best]
         own = {name: own[name] for name in ("image", "provenance", "complete", "scored")}
         own |= {"order": found.order, "scores": tuple(scores.tolist()), "right": right}
         own |= {"regions": found.order[: best + 1], "ordered": True}
-        own |= {"score": float(scores[best]), "removed_score": float(removed), "controls": controls}
+        own |= {"score": float(scores[best]), "removed_score": float(removed), "controls": shown}
     ((_, blank_repaired),) = replies(case, np.zeros((1, case.partition.n), dtype=bool))
     ledger = Ledger(dict(found.ledger.entries))
     ledger.add("probe", "suff", sent, sent)

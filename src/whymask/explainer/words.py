@@ -45,7 +45,7 @@ class Writes(Protocol):
 def writes(model: Model) -> Writes:
     """The model as one that answers in sentences, or an error."""
     if not isinstance(model, Writes):
-        raise WhymaskError(f"{model.name} has no words to explain: use a multimodal model that runs here.")
+        raise WhymaskError(f"{model.name} has no words to explain: use a multimodal model, here or as openai:NAME.")
     return model
 
 

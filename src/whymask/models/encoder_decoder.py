@@ -13,8 +13,9 @@ import torch
 
 from whymask.errors import WhymaskError
 from whymask.models.dialogue import Context, Dialogue
+from whymask.models.generation import Said
 from whymask.models.hf import from_checkpoint
-from whymask.models.image_text import ImageText, Said
+from whymask.models.image_text import ImageText
 from whymask.models.multimodal import OF_LOAD, check_borrowed, check_processor_options, load_module
 from whymask.models.processing import load_processor, template_of
 

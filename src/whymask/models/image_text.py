@@ -26,6 +26,7 @@ from whymask.models.base import Bound, View, composed
 from whymask.models.batching import is_out_of_memory
 from whymask.models.dialogue import FIRST, Answer, Dialogue
 from whymask.models.differentiable import Differentiable, Evidence, forward_only
+from whymask.models.generation import Chosen, Forced, Said
 from whymask.models.hf import configuration, tokenization
 from whymask.models.layout import Layout, learn
 from whymask.models.mllm import Choose, Mllm, MllmBound, weights_fingerprint
@@ -34,9 +35,6 @@ from whymask.models.processing import OwnPreprocessing, Processing, template_of
 from whymask.models.torch_module import evaluating, home_of
 
 PIECE = 8  # images a forward where images are processed meanwhile
-
-Said = Sequence[tuple[int, ...]]
-"""By row, tokens of an answer that follow its prompt."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,7 +225,7 @@ class ImageText(Mllm):
         asked, ends = cast(Sequence[ImageTextBound], [bounds[i] for i in about]), self.ends()
         said: list[tuple[int, ...]] = [()] * len(asked)
         for rows in self._groups(asked):
-            chosen = {} if choose is None else {"logits_processor": [_Chosen(choose, rows)], "repetition_penalty": 1.0}
+            chosen = {} if choose is None else {"logits_processor": [Chosen(choose, rows)], "repetition_penalty": 1.0}
             with torch.no_grad(), self._evaluating():
                 images = inputs[[about[row] for row in rows]]
                 batch = self._batch(images, [asked[row] for row in rows], [()] * len(rows))
@@ -317,7 +315,7 @@ class ImageText(Mllm):
 
     def _steps(self, batch: dict[str, torch.Tensor], said: Said, count: int) -> torch.Tensor:
         """The same by transformers' own generation, which is made to say each row's tokens."""
-        made = self._generated(batch, max_new_tokens=count, min_new_tokens=count, logits_processor=[_Forced(said)])
+        made = self._generated(batch, max_new_tokens=count, min_new_tokens=count, logits_processor=[Forced(said)])
         return torch.stack(made.logits, dim=1)
 
     def _generated(self, batch: dict[str, torch.Tensor], **options: Any) -> Any:
@@ -387,31 +385,6 @@ class ImageText(Mllm):
 def _pictures(canvas: Any, panels: tuple[Panel, ...]) -> Any:
     """A canvas (H, W, 3) as its image, or as the list of images on it."""
     return cut(canvas, panels) if panels else canvas
-
-
-class _Forced:
-    """A logits processor by which generation says given tokens; afterwards it is free."""
-
-    def __init__(self, said: Said) -> None:
-        self.said, self.step = said, 0
-
-    def __call__(self, _ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        step, self.step = self.step, self.step + 1
-        if step >= len(self.said[0]):
-            return scores
-        forced = torch.full_like(scores, -torch.inf)
-        return forced.scatter_(1, torch.tensor([[row[step]] for row in self.said], device=scores.device), 0.0)
-
-
-class _Chosen:
-    """A logits processor by which generation says the tokens that are chosen for its rows."""
-
-    def __init__(self, choose: Choose, rows: Sequence[int]) -> None:
-        self.choose, self.rows = choose, rows
-
-    def __call__(self, _ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        forced = torch.full_like(scores, -torch.inf)
-        return forced.scatter_(1, self.choose(scores.float(), self.rows)[:, None], 0.0)
 
 
 def _tried(run: Callable[[], torch.Tensor]) -> torch.Tensor | Exception:

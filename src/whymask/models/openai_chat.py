@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self, cast
 
 from whymask.errors import WhymaskError, whole
@@ -121,7 +122,7 @@ class OpenAIChatModel(Served):
         self.floor, self.floored = floor, 0
         # Several rounds, so that one slow answer does not leave the server idle.
         self.batch_size = 8 * self.remote.at_once
-        self.engine = probe(self._ask, talk, Replies(self.remote.shown, model), prompt)
+        self.engine = probe(partial(self._ask, images=0), talk, Replies(self.remote.shown, model), prompt)
         self.labels = self.engine.words = Words(self.engine.words)
         self._known: dict[tuple[str, str], Said | None] = {}
         self.settings = {"url": self.remote.shown, "scores": self.engine.level}
@@ -159,6 +160,10 @@ class OpenAIChatModel(Served):
     def answering(self, bound: Bound, target: int | str, question: str | None) -> ChatBound:
         """The same images and question with another answer."""
         return cast(ChatBound, bound).answered(*self.meant(target, self.asked(question)), 0)
+
+    def places(self, bound: Bound) -> tuple[int, ...]:
+        """The positions of the tokens that a score is of, the first token of the answer being 0."""
+        return cast(ChatBound, bound).answer.places
 
     def respond(self, inputs: Any, bounds: Sequence[Bound]) -> Response:
         """Probabilities of the bounds' answers to masked images (B, H, W, 3), and the first tokens that are given."""
@@ -219,7 +224,7 @@ class OpenAIChatModel(Served):
         """The tokens of texts as answers."""
         fresh = [text for text in texts if (question, text) not in self._known]
         if fresh:
-            found = cut(self._ask, self.engine, question, fresh)
+            found = cut(partial(self._ask, images=0), self.engine, question, fresh)
             self._known |= {(question, text): said for text, said in zip(fresh, found, strict=True)}
         return [self._known[question, text] for text in texts]
 
@@ -249,8 +254,9 @@ class OpenAIChatModel(Served):
     def _pictures(self, canvas: Any, bound: ChatBound) -> Pictures:
         return Pictures(canvas, bound.panels, self.form)
 
-    def _ask(self, requests: Sequence[Request[Any]]) -> list[Any]:
-        return self.remote.ask([(request.body, request.read) for request in requests])
+    def _ask(self, requests: Sequence[Request[Any]], images: int = 1) -> list[Any]:
+        """What was read from the replies; a grey image is none of those that each request is about."""
+        return self.remote.ask([(request.body, request.read) for request in requests], [images] * len(requests))
 
 
 def bearer(base_url: str | Sequence[str], api_key: str | None) -> dict[str, str]:

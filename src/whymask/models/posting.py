@@ -26,6 +26,7 @@ else:
 RETRIED = frozenset({429, 500, 502, 503, 504})
 OVERLOADED = frozenset({429, 503})
 LARGEST_REPLY = 4 * 2**20  # bytes; a usual one has a few hundred, and parsed JSON can take 25 times its size
+SCHEMES = frozenset({"basic", "bearer"})  # words of an Authorization header that are no secret
 LARGEST_REASON = 2**16  # bytes of an error reply that is quoted
 
 
@@ -130,13 +131,30 @@ class Client:
         page = "html" in response.headers.get("Content-Type", "")
         if page or reply is None or len(reply) > LARGEST_REASON or _compressed(response):
             return ""
-        return self._quoted(reply.decode(errors="replace"))
+        return self._quoted(_message(reply))
 
     def _quoted(self, text: str) -> str:
         """The beginning of a text in brackets, on one line and without secrets that it may repeat."""
         text = "".join(character if character.isprintable() else " " for character in text)
         text = " ".join(self._secrets.sub("***", text).split())[:200]
         return f" ({text.rstrip('.')})" if text else ""
+
+
+def _message(reply: bytes) -> str:
+    """What an error reply says: its message, where it is JSON as OpenAI's, FastAPI's or SGLang's, else all of it.
+
+    >>> _message(b'{"error": {"message": "no such model", "code": 404}}'), _message(b'{"detail": "wrong key"}')
+    ('no such model', 'wrong key')
+    >>> _message(b'{"error": 7}'), _message(b"busy")
+    ('{"error": 7}', 'busy')
+    """
+    try:
+        found = json.loads(reply)
+    except (ValueError, RecursionError):
+        found = None
+    while isinstance(found, dict):
+        found = next((found[name] for name in ("error", "message", "detail") if name in found), None)
+    return found if isinstance(found, str) and found else reply.decode(errors="replace")
 
 
 def check_headers(headers: Mapping[str, str]) -> None:
@@ -165,7 +183,7 @@ def asked_to_wait(wanted: str) -> float:
 
 def _secrets(urls: Iterable[httpx.URL], headers: Mapping[str, str]) -> re.Pattern[str]:
     """Matches user, password, query values and words of headers, in every form in which a server may repeat them."""
-    texts = {word for value in headers.values() for word in value.split()}
+    texts = {word for value in headers.values() for word in value.split() if word.lower() not in SCHEMES}
     for url in urls:
         pairs = url.query.decode().split("&")
         sent = [*url.userinfo.decode().split(":", 1), *(pair.partition("=")[2] or pair for pair in pairs)]

@@ -43,7 +43,7 @@ class AnsweringModel(Served):
         model: str,
         *,
         base_url: str | Sequence[str],
-        samples: int = 8,
+        samples: int = 16,
         reported: int = 64,
         scorer: Scorer | None = None,
         temperature: float = 1.0,
@@ -72,7 +72,8 @@ class AnsweringModel(Served):
                 answer begins with it, a [[marked]] word where it is in the answer, and a text by how much of it is
                 said (`rightness`).
             temperature: at which answers are drawn.
-            tokens: the most that an answer may have; by default somewhat more than what is wanted.
+            tokens: the most that an answer may have, a reasoning model's thoughts included; by default somewhat more
+                than what is wanted.
             api_key, max_side, timeout, retries, concurrency, system, image_format, ca, price, max_requests, max_cost:
                 as for `OpenAIChatModel`.
         """
@@ -174,26 +175,45 @@ class AnsweringModel(Served):
         return found
 
     def _probed(self) -> int:
-        """How many answers a request brings: some servers refuse to give several, others ignore it."""
-        if self.samples == 1:
-            return 1
-        body = partial(self.talk.body, Pictures(PLAIN), QUESTION, temperature=self.temperature, **several(2))
-        try:
-            (texts,) = self.remote.ask([(body, self._read)])
-        except StatusError as error:
-            if error.status in LATER:
-                raise
-            return 1
-        return self.samples if len(texts) == 2 else 1
+        """How many answers a request brings: some servers give one, or refuse more than a few."""
+        count = self.samples
+        while count > 1:
+            body = partial(self.talk.body, Pictures(PLAIN), QUESTION, temperature=self.temperature, **several(count))
+            try:
+                (choices,) = self.remote.ask([(body, self._choices)], [0])
+                return min(len(choices), count)
+            except StatusError as error:
+                if error.status in LATER:
+                    raise
+                count //= 2
+        return 1
+
+    def _choices(self, reply: Any) -> list[dict[str, Any]]:
+        found = reply.get("choices") if isinstance(reply, dict) else None
+        if not isinstance(found, list) or not found or not all(isinstance(each, dict) for each in found):
+            raise self._no_answer()
+        return found
 
     def _read(self, reply: Any) -> list[str]:
-        try:
-            texts = [choice["message"]["content"] for choice in reply["choices"]]
-        except (KeyError, TypeError):
-            texts = []
-        if not texts or not all(isinstance(text, str) for text in texts):
-            raise WhymaskError(f"{self.remote.shown} returned no answer of {self.model}.")
-        return texts
+        return [self._text(choice) for choice in self._choices(reply)]
+
+    def _text(self, choice: dict[str, Any]) -> str:
+        """What an answer says; a model that ends it at once, or declines to answer, says nothing."""
+        message, end = choice.get("message"), choice.get("finish_reason")
+        text = message.get("content") if isinstance(message, dict) else None
+        if isinstance(text, str):
+            return text
+        if text is not None or end not in ("stop", "length", "content_filter"):
+            raise self._no_answer()
+        if end == "length":
+            raise WhymaskError(
+                f"{self.model} used all tokens of an answer before it said anything, as reasoning models do: pass a "
+                "larger number of tokens, such as tokens=2048."
+            )
+        return ""
+
+    def _no_answer(self) -> WhymaskError:
+        return WhymaskError(f"{self.remote.shown} returned no answer of {self.model}.")
 
 
 def several(count: int) -> dict[str, Any]:

@@ -123,6 +123,7 @@ class Spending:
         self.max_cost = max_cost
         self.per_request = per_request  # the most images in one
         self.spent = Spent()
+        self.of_images = Spent()  # on images that are explained, without what a server is asked about itself
         self._waiting = 0  # images in requests without a reply so far
         self.usual = 1.0  # how many requests take the place of one, before that is known
         self._made, self._full = 0.0, 0  # requests for all forwards, and how many would have held them
@@ -155,11 +156,13 @@ class Spending:
     @property
     def _images_left(self) -> float:
         """How many more images the limit of the cost allows, by their mean cost so far."""
-        cost = self.price.cost(self.spent.tokens_in, self.spent.tokens_out) if self.price else 0.0
-        if self.max_cost is None or not cost:
+        if self.price is None or self.max_cost is None:
             return inf
+        cost, of_images = (self.price.cost(some.tokens_in, some.tokens_out) for some in (self.spent, self.of_images))
+        if not of_images:
+            return inf if cost < self.max_cost else 0.0
         slack = 1 + 1e-9  # of sums of floats
-        return (self.max_cost - cost) / (cost / self.spent.images) * slack - self._waiting
+        return (self.max_cost - cost) / (of_images / self.of_images.images) * slack - self._waiting
 
     def exhausted(self) -> ExhaustedError:
         """The error that says which limit allows no more."""
@@ -175,7 +178,10 @@ class Spending:
         self._waiting += images
 
     def ended(self, images: int = 1, reply: Any = None) -> None:
-        """A request has ended, with the JSON of a reply or without one."""
+        """A request has ended, with the JSON of a reply or without one.
+
+        The images are those that are explained: none where a server is asked what it can do.
+        """
         self._waiting -= images
         if reply is None:
             return
@@ -185,7 +191,10 @@ class Spending:
                 "the server does not report the tokens of its replies (usage), which max_cost needs: pass max_requests."
             )
         known = Spent(silent=1) if tokens is None else Spent(tokens_in=tokens[0], tokens_out=tokens[1])
-        self.spent += replace(known, replies=1, images=images)
+        known = replace(known, replies=1, images=images)
+        self.spent += known
+        if images:
+            self.of_images += known
 
 
 def usage(reply: Any) -> tuple[float, float] | None:

@@ -223,7 +223,9 @@ class EvidenceMask(Explanation):
     def remarks(self) -> list[str]:
         """Sentences about the result, besides its numbers."""
         remarks = [*self._places(self.regions), *super().remarks]
-        if self.sufficient is False and "k_max" in self.provenance["parameters"]:
+        low, high = self.intervals.get("score", (self.score, self.score))
+        doubtful = self.goal is not None and low < self.goal <= high  # measured again, it may be on the other side
+        if self.sufficient is False and not doubtful and "k_max" in self.provenance["parameters"]:
             most = min(self.provenance["parameters"]["k_max"] or self.n, self.n)
             wanted = "keeps the answer" if self.goal is None else f"reaches the required score, {self.goal:.2f}"
             remarks.append(f"No mask of up to {most} regions was found that {wanted}.")

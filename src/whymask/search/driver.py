@@ -121,6 +121,7 @@ class Search:
         self.query: Query
         self.result: SearchResult | None = None
         self._spent = False  # the budget has paid for a part of the last query
+        self._known: Floats | None = None  # F of a query that is asked again, by the responses so far
         self._advance(None)
 
     @property
@@ -134,9 +135,10 @@ class Search:
         left = None if self.budget is None else self.budget - self.oracle.ledger.mec
         again = self.oracle.again(self.query, self.ask.best, left)
         if again is None:
+            self._known = None
             self._advance(scores)
         else:
-            self.query = again
+            self.query, self._known = again, scores
 
     def fit(self, purse: Purse) -> None:
         """Pay for the query, or for what can be paid of it; a search that then cannot go on ends with its best."""
@@ -144,6 +146,10 @@ class Search:
             return
         count = len(self.query.send)
         if purse.images < count:
+            if self._known is not None:
+                self._spent = True
+                self._advance(self._known)
+                return
             rows = range(1, len(self.ask.rows) + 1)
             some = bisect_right(rows, purse.images, key=lambda count: len(self._open(count).send))
             if not (some and self.ask.divisible):

@@ -18,6 +18,7 @@ MAX_BYTES = 20_000_000  # of a body
 MAX_IMAGES = 16
 MAX_TEXT = 100_000  # characters of all messages
 MAX_TOKENS = 4096  # of all answers to a request
+MAX_LOGPROBS = 100_000  # in a reply
 MAX_CHOICES = 128
 TOP_LOGPROBS = 20  # the most at a position, as vLLM's own limit
 SHORT = 256  # tokens of an answer whose length is not given
@@ -148,6 +149,10 @@ class ChatRequest(Conversation):
             )
         if self.n * self.tokens > MAX_TOKENS:
             raise FieldError("n", f"answers may have {MAX_TOKENS} tokens together: lower n or max_tokens.")
+        if self.n * self.tokens * len(self.logprob_token_ids or ()) > MAX_LOGPROBS:
+            raise FieldError(
+                "logprob_token_ids", f"make more than {MAX_LOGPROBS:,} log-probabilities: lower max_tokens."
+            )
         if not any(isinstance(part, ImagePart) for part in self.parts):
             raise FieldError("messages", "need an image: this server is for models that see.")
 

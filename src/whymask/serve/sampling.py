@@ -94,7 +94,8 @@ def places(logits: torch.Tensor, tokens: torch.Tensor, count: int, named: Sequen
         others = torch.tensor(named, device=logits.device).expand(len(logits), -1)
     ids = torch.cat([tokens.to(logits.device)[:, None], others], dim=1)
     values = logprobs.gather(1, ids)
-    ranks = 1 + (logprobs[:, None] > values[:, :, None]).sum(dim=2)
+    # One column at a time: all at once take as much memory as that many copies of the logits.
+    ranks = torch.stack([1 + (logprobs > column[:, None]).sum(dim=1) for column in values.T], dim=1)
     rows = zip(ids.tolist(), values.tolist(), ranks.tolist(), strict=True)
     return [
         Place(row[0], value[0], rank[0], tuple(zip(row[1:], value[1:], rank[1:], strict=True)))
