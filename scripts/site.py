@@ -60,7 +60,7 @@ def frame(result: str, about: str, page: File, config: Any, files: Files) -> str
     url = get_relative_url(file.url, page.url)
     return (
         f'<iframe src="{url}" title="{escape(about)}" loading="lazy" style="{FRAME}"></iframe>\n\n'
-        f'<a href="{url}" target="_blank">Open this report in a tab of its own.</a>'
+        f'<a href="{url}" target="_blank">Open this report in a new tab.</a>'
     )
 
 

@@ -188,7 +188,7 @@ def judge(
 
 
 def measured(found: Verdict, *, score: float, needed: float, answers: int) -> Verdict:
-    """A verdict on scores that are shares of so many answers: how far the mask's may be from the true one."""
+    """A verdict on scores that are shares of `answers` answers: how far the mask's may be from the true one."""
     low, high = interval(score, answers)
     open_to_doubt = f": it is not certain whether that is at least {needed:.2f}" if low < needed <= high else ""
     return found._replace(

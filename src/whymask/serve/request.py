@@ -115,7 +115,7 @@ def _method(given: Mapping[str, str]) -> str:
 
 
 def _size(text: str, method: str, regions: int) -> int | str:
-    """The size of a mask, by a method that has one, out of so many regions; or "auto"."""
+    """The size of a mask out of `regions` regions, for methods that have a size, or "auto"."""
     if text.lower() == "auto":
         return "auto"
     k = _number("k", text, least=1)
