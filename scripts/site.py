@@ -55,7 +55,9 @@ def frame(result: str, about: str, page: File, config: Any, files: Files) -> str
     file = files.get_file_from_path(name)
     if file is None:
         saved = next(path for path in (SAVED / f"{result}.npz", EXAMPLES / f"{result}.npz") if path.is_file())
-        file = File.generated(config, name, content=report([Explanation.load(saved)], [result]))
+        file = File.generated(
+            config, name, content=report([Explanation.load(saved)], [result.removeprefix("example-")])
+        )
         files.append(file)
     url = get_relative_url(file.url, page.url)
     return (

@@ -165,7 +165,7 @@ def _regions(text: str) -> tuple[Any, int]:
     """How to divide an image, and into how many; only what is made from the image itself: a label map has a path."""
     made = re.fullmatch(r"(?:slico:([0-9]{1,4})|grid:([0-9]{1,4})(?:x([0-9]{1,4}))?)", text, re.ASCII)
     if made is None:
-        raise WhymaskError(f"regions is such as 'slico:64' or 'grid:8x8', not {text[:40]!r}.")
+        raise WhymaskError(f"regions must be like 'slico:64' or 'grid:8x8', not {text[:40]!r}.")
     slico, rows, columns = made.groups()
     count = int(slico or rows) * int(columns or 1)
     if not 1 <= count <= MAX_REGIONS:
