@@ -138,7 +138,7 @@ def main() -> None:
     parser.add_argument("--model", help="efficientnet-lite0; of scenes tiny-caption")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--photos", type=int, default=100)
-    parser.add_argument("--scenes", type=int, help="so many of these in place of photos")
+    parser.add_argument("--scenes", type=int, help="number of scenes to use in place of photos")
     parser.add_argument("--top", type=int, default=5)
     parser.add_argument("--tuning", action="store_true", help="photos of the half for tuning, scenes from 1000 on")
     parser.add_argument("--settings", default='{"k": 8, "fill": "black"}', help="of whymask.explain, as JSON")

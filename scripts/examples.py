@@ -1,4 +1,6 @@
-"""Makes the finished examples of the served page: python scripts/examples.py [FOLDER] (needs whymask[lite,hf]).
+"""Makes the finished examples of the served page, and the ranking that the documentation site shows as a live report.
+
+Run `python scripts/examples.py [FOLDER [REPORTS]]` (needs whymask[lite,hf]).
 
 The photos are scikit-image's: camera.png (CC0, Lav Varshney), coffee.png (CC0, Rachel Michetti) and rocket.jpg (public
 domain, SpaceX). The scenes are the package's own.
@@ -15,9 +17,10 @@ from PIL import Image
 from skimage.data import data_dir
 
 import whymask
-from whymask.results import Explanation
+from whymask.results import Explanation, Ordering
 from whymask.serve.examples import EXAMPLES, FOLDER
 
+REPORTS = Path(__file__).parents[1] / "docs" / "reports"
 SIDE = 256  # pixels of the longer side of a photo: it is only looked at
 TWO = "black,blur"  # noise would be half of a file
 SENTENCE = "a red tree above a blue plate and a white moon"  # the plate is green, and there is no moon
@@ -49,11 +52,19 @@ def lighter(found: Explanation) -> Explanation:
     return replace(found, image=replace(found.image, photo=np.asarray(picture) & 0xFC | 2))
 
 
-def main(folder: Path = FOLDER) -> None:
+def ranking() -> Ordering:
+    """All regions of a photo, with the curves that the slider of a report follows."""
+    model = whymask.load("efficientnet-lite0")
+    found = whymask.explain(f"{data_dir}/camera.png", model, method="copair+phasewin")
+    return found.with_curves(whymask.replay(found, model))
+
+
+def main(folder: Path = FOLDER, reports: Path = REPORTS) -> None:
     """Explain and save all of them."""
-    for name in EXAMPLES:
-        found = lighter(MAKE[name]())
-        path = found.save(folder / name)
+    made = {folder / name: MAKE[name] for name in EXAMPLES} | {reports / "ranking": ranking}
+    for file, make in made.items():
+        found = lighter(make())
+        path = found.save(file)
         print(path, path.stat().st_size, found)
 
 

@@ -65,7 +65,7 @@ assert found.provenance["method"] == "singles+swap"
 
 
 def test_on_the_command_line(place):
-    assert "the k regions with the best scores of their own" in whymask("methods", "singles")
+    assert "the k regions that score best alone" in whymask("methods", "singles")
     assert "corner:NAME" in whymask("models")
     given = ["--model", "corner:top-left", "--model-option", "gain=0.5", "--regions", "grid:4x4", "--k", "4"]
     found = json.loads(whymask("explain", "photo.png", "--method", "singles", *given, "--json"))

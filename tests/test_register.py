@@ -24,7 +24,7 @@ def _registries(monkeypatch):
 
 def test_a_search():
     @whymask.register
-    @whymask.stage("mask", "the k regions with the best scores of their own", cost=lambda n, values: n)
+    @whymask.stage("mask", "the k regions that score best alone", cost=lambda n, values: n)
     def singles(problem, *, k: int = 8):
         first = Selection(mask_of(range(k), problem.n))
         scores = yield Ask(np.eye(problem.n, dtype=bool), whymask.search.Objective(1.0), "init", first)

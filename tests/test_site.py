@@ -55,6 +55,31 @@ def test_pictures_and_frames_are_there_and_nothing_is_loaded_from_elsewhere(site
                 assert (page.parent / target.partition("?")[0]).exists(), (page, target)
 
 
+def test_where_the_repository_shows_a_picture_of_a_report_the_site_shows_the_report(site):
+    comments = {
+        page.relative_to(ROOT / "docs").with_suffix(""): re.findall(r"<!-- report: (.+) -->", page.read_text())
+        for page in (ROOT / "docs").rglob("*.md")
+    }
+    assert {"ranking", "example-sentence"} <= {name for names in comments.values() for name in names}
+    for page, names in comments.items():
+        html = (site / page / "index.html").read_text() if names else ""
+        framed = [(site / page / src).resolve() for src in re.findall(r'<iframe src="([^"]+)"', html)]
+        assert framed == [(site / "reports" / f"{name}.html").resolve() for name in names]
+        assert all(file.is_file() for file in framed)
+        assert not names or "images/report" not in html
+        assert "<!-- report" not in html
+
+
+def test_a_visitor_can_move_the_slider(site, tab):
+    tab.goto((site / "first" / "index.html").as_uri())
+    tab.locator("iframe").scroll_into_view_if_needed()  # it is loaded when it comes into view
+    report = tab.frame_locator("iframe")
+    slider = report.get_by_role("slider")
+    before = int(slider.input_value())
+    slider.press("ArrowRight")
+    report.get_by_text(f"{before + 1} of 64 regions", exact=True).wait_for()
+
+
 def test_the_reference_documents_every_public_name(site):
     page = (site / "api" / "index.html").read_text()
     for name in dir(whymask):

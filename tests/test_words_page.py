@@ -49,5 +49,5 @@ def test_the_tables_are_those_of_the_records():
         assert table in PAGE
     assert targets.table(targets.read(RESULTS / "targets.jsonl")) in PAGE
     shown = {row.scene for row in rows}
-    assert f"of {len(shown)} scenes" in PAGE
+    assert f"about {len(shown)} scenes" in PAGE
     assert (min(shown), f"to described:{max(shown)}" in PAGE) == (500, True)

@@ -66,7 +66,7 @@ class Drawn:
         return min(self.count, min(self.done) * self.workers)
 
     def wait(self, count: int) -> None:
-        """Until so many are there."""
+        """Until `count` are there."""
         while self.ready() < count:
             time.sleep(0.02)
 

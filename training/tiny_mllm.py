@@ -103,7 +103,7 @@ def qwen(
         merge: patches a side of an image token.
         theta: of the decoder's rotations. Rows and columns of the image get the slower two thirds of them: by the
             usual value the decoder can hardly tell columns apart.
-        windowed: every so many blocks of the tower, starting with the first, see windows only.
+        windowed: the period of the blocks, starting with the first, that see windows only.
     """
     words = tokenizer(["<|im_end|>", "<|im_start|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>"],
                       QWEN_TEMPLATE, known)  # fmt: skip
@@ -328,7 +328,7 @@ def main() -> None:
     parser.add_argument("--start", help="checkpoint folder to go on from")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--seconds", type=float, default=140, help="of training alone")
-    parser.add_argument("--steps", type=int, default=0, help="at most so many; 0 leaves it to the time")
+    parser.add_argument("--steps", type=int, default=0, help="at most this many; 0 leaves it to the time")
     parser.add_argument("--scenes", type=int, default=60_000)
     parser.add_argument("--images", type=int, default=500, help="test scenes, six questions each and sampling")
     parser.add_argument("--batch", type=int, default=256)

@@ -66,5 +66,5 @@ def test_a_model_without_words_is_refused(tmp_path):
         name, fingerprint, settings = "mute", "mute", {}
 
     place, source = Place(tmp_path), Descriptions(scenes=1)
-    with pytest.raises(WhymaskError, match="answers in words, not mute"):
+    with pytest.raises(WhymaskError, match="generates text, not mute"):
         source.splits(source.read(place), Mute(), place)

@@ -121,7 +121,7 @@ def test_what_has_no_outlines_is_refused(photo):
         samples(photo)
     polygons(photo)
     (photo / "polygons" / "one.txt").write_text("3 0 0 0.5\n")
-    with pytest.raises(WhymaskError, match="must hold lines of a class and pairs x y"):
+    with pytest.raises(WhymaskError, match="must have lines with a class and then pairs x y"):
         samples(photo)
     (photo / "images" / "one.png").write_text("no image")
     with pytest.raises(WhymaskError, match=r"one.png cannot be read as an image"):

@@ -39,7 +39,7 @@ def beam(problem, *, width: Count = 2):
     return Ranking(beams[0])
 
 
-@stage("mask", "the k regions with the best scores of their own", cost=lambda n, p: n, name="top-singles")
+@stage("mask", "the k regions that score best alone", cost=lambda n, p: n, name="top-singles")
 def singles(problem, *, k: Count = 8):
     """Score every region alone."""
     first = Selection(mask_of(range(k), problem.n))

@@ -59,7 +59,7 @@ def test_a_mask_of_most_of_the_image_is_no_few_regions():
     assert code(area=0.6, at=Thresholds(few=0.7)) == "enough"
     assert code(area=0.6, controls=controls(fills=(0.1, 0.1))) == "not_enough"  # before one_fill
     sentence = judge(**GOOD, area=0.834, controls=controls()).sentence
-    assert sentence.startswith("No few regions are enough: to score 0.90 it takes 83% of the image")
+    assert sentence.startswith("A few regions are not enough: it takes 83% of the image to score 0.90")
 
 
 def test_half_of_the_score_on_every_fill_that_was_not_searched():

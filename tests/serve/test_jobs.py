@@ -171,7 +171,7 @@ def test_whatever_a_model_does_the_worker_goes_on(jobs, caplog):
         ({"k": "17"}, "k must be between 1 and the number of regions, 16, not 17"),
         ({"k": "3", "method": "greedy"}, "unknown parameter of greedy 'k'"),
         ({"seed": "9" * 30}, "seed must be a whole number"),
-        ({"regions": "/etc/passwd"}, "regions is such as"),
+        ({"regions": "/etc/passwd"}, "regions must be like"),
         ({"regions": "grid:99x99"}, "1 to 400 regions"),
         ({"regions": "slico:0"}, "1 to 400 regions"),
         ({"fill": "/etc/passwd"}, "unknown fill"),

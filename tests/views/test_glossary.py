@@ -7,7 +7,7 @@ from whymask.views.report import report
 
 from models.tiny import lit, quadrants
 
-AREA = "How much of what the model sees the regions cover."
+AREA = "The share of what the model sees that the regions cover."
 
 
 @pytest.fixture(scope="module")

@@ -94,7 +94,7 @@ def as_maps(output: torch.Tensor, grid: tuple[int, int]) -> torch.Tensor:
 
 
 def patch_grid(tokens: int, image: Differentiable) -> tuple[int, int] | None:
-    """The (rows, columns) of the patches among so many tokens of an image, else None.
+    """The (rows, columns) of the patches among this many tokens of an image, else None.
 
     The convolution that cuts the image into patches shows it. Where none fits (patches that were merged, or cut by
     reshaping), it is the grid with cells nearest to squares, of equals that with the fewest special tokens.

@@ -54,7 +54,7 @@ class MethodSpec:
     name: str = ""  # by default the method
     params: Mapping[str, Any] = field(default_factory=dict)
     seeds: tuple[NonNegative, ...] = (0,)
-    budgets: tuple[NonNegative, ...] = ()  # the mask's score is recorded after so many forwards too
+    budgets: tuple[NonNegative, ...] = ()  # the mask's score is also recorded after each of these numbers of forwards
     target: Literal["given"] | None = None  # the search is for the model's own answer: a control
     recipe: Recipe = field(init=False)
 

@@ -23,7 +23,7 @@ from whymask.results.plotting import FORMATS, LINES, save_figure
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MOST = len(LINES)  # methods in a figure: each has a colour and a line of its own
+MOST = len(LINES)  # methods in a figure: each has its own colour and line
 SAMPLED = ("compare", "repair")  # kinds of figures that show samples
 
 

@@ -51,7 +51,7 @@ def fitted(text: str, inches: float, size: float, *, bold: bool = False) -> str:
 
 
 def legend(figure: Figure, entries: Sequence[tuple[Any, str]], inches: float, **place: Any) -> float:
-    """(handle, name) in as many columns as fit into so many inches; returns the height of the legend."""
+    """(handle, name) in as many columns as fit into this width in inches; returns the height of the legend."""
     handle = 4.8 * TITLE / 72  # a handle and the spaces beside it
     names = [fitted(name, inches - handle, TITLE) for _, name in entries]
     wide = [handle + max(width(line, TITLE) for line in name.splitlines() or [""]) for name in names]

@@ -32,7 +32,7 @@ class Measurement:
     recipe: Recipe
     seed: int = 0
     budget: int | None = None
-    budgets: tuple[int, ...] = ()  # the score of the mask after so many forwards is recorded too
+    budgets: tuple[int, ...] = ()  # the mask's score is also recorded after each of these numbers of forwards
     fills: tuple[str, ...] = ()  # what was found is scored on these fills too
     given: bool = False  # search for the model's own answer; what is found is judged by the sample's target
     keep: bool = False  # what figures of the evidence need is recorded too

@@ -198,6 +198,6 @@ def _column(line: Line) -> str:
 
 
 def by_forwards(line: Line) -> list[Point]:
-    """The score of a mask after so many forwards."""
+    """The score of a mask by the number of forwards."""
     found = [Point(int(name.removeprefix("score@")), cell) for name, cell in line.cells.items() if "score@" in name]
     return sorted(found, key=lambda point: point.x)

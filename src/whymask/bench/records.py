@@ -1,6 +1,6 @@
 """The records of a run: one JSON line per sample, method and seed, only ever appended.
 
-Every process writes a file of its own, so two of them cannot mix their lines, and a line that a killed process left
+Every process writes its own file, so two of them cannot mix their lines, and a line that a killed process left
 half-written stays the last of its file, where reading drops it. Any other line that is not a record is skipped: it
 costs its own result, which the next run computes again. What the numbers depend on besides the sample and the seed, a
 row's settings, stands in rows/HASH.json; the lines name that hash.
@@ -117,7 +117,7 @@ class Store:
     def append(self, record: Record) -> None:
         """Write a record; it survives the end of this process, however that comes.
 
-        A layout in it is written first, into a file of its own, and the record names it.
+        A layout in it is written first, into a separate file, and the record names it.
         """
         if isinstance(layout := record.get("layout"), Layout):
             record = {**record, "layout": layout.save(self.folder)}

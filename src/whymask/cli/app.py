@@ -20,7 +20,7 @@ from whymask.version import __version__
 
 app = typer.Typer(
     name="whymask",
-    help="Which few regions of an image are enough for a vision model's answer.",
+    help="Find which few regions of an image are enough for a vision model's answer.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from whymask.bench.config import Config
     from whymask.bench.runner import Summary
 
-bench = typer.Typer(help="The paper's tables: run methods on many samples, print what came out.", no_args_is_help=True)
+bench = typer.Typer(help="Run methods on many samples and print the paper's tables.", no_args_is_help=True)
 
 ConfigFile = Annotated[Path, typer.Argument(help="A TOML file, see configs/.", show_default=False)]
 Runs = Annotated[list[Path], typer.Argument(help="Folders of runs.", show_default=False)]
@@ -29,7 +29,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
 
 @bench.command()
 def run(config: ConfigFile, out: Out = None, shard: Shard = None, ray: Ray = None, quiet: Quiet = False) -> None:
-    """Run every model, split, method and seed of a configuration; what has a record already is not run again.
+    """Run every model, split, method and seed of a configuration that has no record yet.
 
     A run that was stopped goes on with the same command. Exit code 1: some samples failed; they are tried again when
     the command is given again. Exit code 3: the head of the Ray cluster was lost.

@@ -21,7 +21,7 @@ def check(
         typer.Argument(help="Photos: files, folders, patterns; by default six of scikit-image.", show_default=False),
     ] = None,
     question: Question = None,
-    seeds: Annotated[int, typer.Option(help="How many seeds are compared.")] = SEEDS,
+    seeds: Annotated[int, typer.Option(help="How many seeds to compare.")] = SEEDS,
     *,
     options: Options,
 ) -> None:

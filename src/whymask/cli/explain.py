@@ -77,21 +77,26 @@ def explain(
     ],
     model: Annotated[str, typer.Option(help="A model id, see 'whymask models'.")] = MODEL,
     target: Annotated[
-        str | None, typer.Option(help="A class, an object, an answer, by name or number; by default its own.")
+        str | None,
+        typer.Option(help="The class, object or answer to explain, by name or number; by default the model's own."),
     ] = None,
-    point: Annotated[str | None, typer.Option(help="X,Y: the box or segment there on the photo, in pixels.")] = None,
+    point: Annotated[
+        str | None, typer.Option(help="X,Y: explain the box or segment at this pixel of the photo.")
+    ] = None,
     question: Question = None,
-    against: Annotated[str | None, typer.Option(help="Another answer: why the target and not that one.")] = None,
-    top: Annotated[int | None, typer.Option(help="Explain this many of the likeliest classes, by one search.")] = None,
+    against: Annotated[str | None, typer.Option(help="Explain why the target and not this other answer.")] = None,
+    top: Annotated[int | None, typer.Option(help="Explain this many of the likeliest classes in one search.")] = None,
     answer: Annotated[
-        list[str] | None, typer.Option(help="An answer to explain beside others, by one search; repeat it for each.")
+        list[str] | None, typer.Option(help="An answer to explain; repeat it to explain several in one search.")
     ] = None,
     words: Annotated[bool, typer.Option("--words", help="Explain each word of the model's own answer.")] = False,
     text: Annotated[str | None, typer.Option(help="With --words: explain the words of this answer instead.")] = None,
     together: Annotated[bool, typer.Option("--together", help="All images belong to one question.")] = False,
     seeds: Annotated[int, typer.Option(help="Run this many seeds and report which regions recur.")] = 1,
-    jobs: Annotated[int, typer.Option(help="Processes for many images, each with a model of its own.")] = 1,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say about what it would take and cost.")] = False,
+    jobs: Annotated[int, typer.Option(help="Number of processes for many images, each with its own model.")] = 1,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only estimate the forwards, the requests and the cost.")
+    ] = False,
     *,
     options: Options,
 ) -> None:

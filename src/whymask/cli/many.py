@@ -196,7 +196,7 @@ def _explained(task: Task, explainer: Explainer, todo: dict[str, str]) -> Iterat
 
 
 def _in_processes(task: Task, todo: dict[str, str], jobs: int) -> Iterator[Outcome]:
-    """The same in several processes, each with a model of its own."""
+    """The same in several processes, each with its own model."""
     items = list(todo.items())
     size = max(1, min(CHUNK, -(-len(items) // jobs)))
     chunks = [dict(items[start : start + size]) for start in range(0, len(items), size)]

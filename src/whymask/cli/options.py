@@ -24,7 +24,7 @@ from whymask.results.base import Explanation
 from whymask.utils.files import writable
 
 ImageFile = Annotated[str, typer.Argument(help="The image file, scene:N or described:N.", show_default=False)]
-Question = Annotated[str | None, typer.Option(help="For models that answer questions.")]
+Question = Annotated[str | None, typer.Option(help="The question, for models that answer questions.")]
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,10 @@ class Options:
         str | None,
         typer.Option(help="See 'whymask methods'. By default smallest, or, with --k or --alternatives, discs+swap."),
     ] = None
-    k: Annotated[str | None, typer.Option(help="Regions of the mask, or auto, as few as are enough.")] = None
-    alternatives: Annotated[int, typer.Option(help="Further masks that share at most half of their regions.")] = 0
+    k: Annotated[str | None, typer.Option(help="Number of regions in the mask, or auto: as few as are enough.")] = None
+    alternatives: Annotated[
+        int, typer.Option(help="Number of further masks, which share at most half of their regions.")
+    ] = 0
     param: Annotated[
         list[str] | None, typer.Option(help="NAME=VALUE for the method, such as tries=400; may be repeated.")
     ] = None
@@ -55,9 +57,9 @@ class Options:
     seed: Annotated[int, typer.Option(help="Seed of every random choice.")] = 0
     budget: Annotated[int | None, typer.Option(help="Maximum number of forwards of a search.")] = None
     batch_size: Annotated[int | None, typer.Option(help="Images per model batch.")] = None
-    null: Annotated[int, typer.Option(help="Search this many other classes too: is the mask above chance?")] = 0
+    null: Annotated[int, typer.Option(help="Search for this many other classes too: is the mask above chance?")] = 0
     keep: Annotated[
-        str | None, typer.Option(help="With --k auto: a share of the score, by default 0.9, or answer.")
+        str | None, typer.Option(help="With --k auto: what to keep, a share of the score (by default 0.9) or answer.")
     ] = None
     device: Annotated[str | None, typer.Option(help="cpu, cuda or mps.")] = None
     dtype: Annotated[str | None, typer.Option(help="fp32, fp16, bf16 or fp64.")] = None
@@ -65,10 +67,12 @@ class Options:
         list[str] | None, typer.Option(help="NAME=VALUE for the model, such as classes=names.txt; may be repeated.")
     ] = None
     price: Annotated[
-        str | None, typer.Option(help="Of a served model: what a million tokens cost, IN/OUT, such as 0.15/0.60.")
+        str | None, typer.Option(help="For a served model: the price of a million tokens, IN/OUT, such as 0.15/0.60.")
     ] = None
-    max_requests: Annotated[int | None, typer.Option(help="The most requests to a served model, of all images.")] = None
-    max_cost: Annotated[float | None, typer.Option(help="The most they may cost, by --price.")] = None
+    max_requests: Annotated[
+        int | None, typer.Option(help="The most requests to send to a served model, for all images together.")
+    ] = None
+    max_cost: Annotated[float | None, typer.Option(help="The most that these may cost, by --price.")] = None
     out: Annotated[Path, typer.Option(help="Folder for the picture and the result.")] = Path("whymask-out")
     as_json: Json = False
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bars.")] = False

@@ -25,7 +25,7 @@ def report(
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path("report.html"),
 ) -> None:
-    """Write a page about saved results, or about benchmark runs: one file that needs nothing else."""
+    """Write a report of saved results, or of benchmark runs, as one self-contained HTML file."""
     runs = [path.is_dir() and not any(path.glob("*.npz")) for path in results]
     if any(runs) and not all(runs):
         raise WhymaskError("a report is about saved results or about folders of runs, not about both.")

@@ -15,20 +15,22 @@ from whymask.utils.redact import public
 
 def serve(
     model: Annotated[
-        list[str] | None, typer.Option(help="A model that may be chosen; may be repeated. By default those installed.")
+        list[str] | None,
+        typer.Option(help="A model to offer on the page; may be repeated. By default all that are installed."),
     ] = None,
     host: Annotated[str, typer.Option(help="The address to listen on; the default is for this machine only.")] = (
         "127.0.0.1"
     ),
-    port: Annotated[int, typer.Option(help="The port; 0 takes a free one.")] = 8000,
+    port: Annotated[int, typer.Option(help="The port; 0 picks a free one.")] = 8000,
     allow_host: Annotated[
-        list[str] | None, typer.Option(help="Another name browsers may reach this server under; may be repeated.")
+        list[str] | None,
+        typer.Option(help="Another host name under which browsers may reach this server; may be repeated."),
     ] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda or mps.")] = None,
     model_option: Annotated[list[str] | None, typer.Option(help="NAME=VALUE for the models; may be repeated.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("whymask-out/served"),
 ) -> None:
-    """Explain images in a browser, on a page that this machine serves."""
+    """Serve a local web page that explains the images you drop on it."""
     from whymask.serve import serve as run
 
     options = values("--model-option", model_option) | ({} if device is None else {"device": device})
@@ -64,15 +66,16 @@ def serve_model(
     host: Annotated[str, typer.Option(help="The address to listen on; the default is for this machine only.")] = (
         "127.0.0.1"
     ),
-    port: Annotated[int, typer.Option(help="The port; 0 takes a free one.")] = 8000,
+    port: Annotated[int, typer.Option(help="The port; 0 picks a free one.")] = 8000,
     allow_host: Annotated[
-        list[str] | None, typer.Option(help="Another name clients may reach this server under; may be repeated.")
+        list[str] | None,
+        typer.Option(help="Another host name under which clients may reach this server; may be repeated."),
     ] = None,
     api_key: Annotated[
         str | None,
         typer.Option(
             envvar="WHYMASK_API_KEY",
-            help="What every request must bring; by default none on this machine, a random one elsewhere.",
+            help="The key that every request must carry; by default none on this machine, a random one elsewhere.",
         ),
     ] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda or mps.")] = None,

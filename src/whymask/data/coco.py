@@ -1,8 +1,8 @@
-"""COCO's annotations: which objects the photos of a folder show, and where.
+"""COCO annotations: which objects the photos in a folder show, and where.
 
-They are COCO's own JSON (instances_*.json, in the folder or in its annotations/; photos in images/ or the folder), or
-one text file an image, whose lines begin with the number of a class: boxes/ (class x y w h) with the classes in
-names.txt, and polygons/ (class x1 y1 x2 y2 ..., as shares of the size); photos in images/.
+Annotations are either COCO's own JSON (instances_*.json, in the folder or in its annotations/; photos in images/ or in
+the folder), or one text file per image, each line of which begins with the number of a class: boxes/ (class x y w h)
+with the class names in names.txt, and polygons/ (class x1 y1 x2 y2 ..., as shares of the size); photos in images/.
 """
 
 import json
@@ -20,7 +20,7 @@ from whymask.interop.coco import from_coco_rle
 
 
 def coco_objects(folder: str | Path) -> dict[str, list[str]]:
-    """What the images of a COCO-annotated folder show, by file name."""
+    """The objects that the images of a COCO-annotated folder show, by file name."""
     root = Path(folder)
     found = _instances(root, lambda annotation, names: [names[annotation["category_id"]]])
     if found is None:
@@ -32,12 +32,12 @@ def coco_objects(folder: str | Path) -> dict[str, list[str]]:
                 lines = file.read_text().splitlines()
                 found[photo.name] = [names[int(line.split()[0])] for line in lines if line.strip()]
             except (ValueError, IndexError):
-                raise WhymaskError(f"{file} must begin each line with the number of a class in names.txt.") from None
+                raise WhymaskError(f"{file} must start each line with the number of a class in names.txt.") from None
     return {image: sorted({*objects}) for image, objects in found.items()}
 
 
 def object_masks(folder: str | Path) -> Iterator[tuple[Path, Bools]]:
-    """The photos of a COCO-annotated folder that show objects, each with the mask (H, W) of all of them."""
+    """The photos of a COCO-annotated folder that show objects, each with the mask (H, W) of all its objects."""
     root = Path(folder)
     found = _instances(root, lambda annotation, _: _outlines(annotation["segmentation"]))
     for name, shapes in (_polygons(root) if found is None else found).items():
@@ -47,7 +47,7 @@ def object_masks(folder: str | Path) -> Iterator[tuple[Path, Bools]]:
 
 
 def _instances(root: Path, each: Callable[[Any, Any], Iterable[Any]]) -> dict[str, list[Any]] | None:
-    """By file name, what `each` makes of an annotation and the names of the categories; None without a JSON file."""
+    """By file name, the results of `each` on the annotations and category names; None if there is no JSON file."""
     files = [*sorted(root.glob("instances_*.json")), *sorted(root.glob("annotations/instances_*.json"))]
     if not files:
         return None
@@ -59,11 +59,11 @@ def _instances(root: Path, each: Callable[[Any, Any], Iterable[Any]]) -> dict[st
             found[annotation["image_id"]].extend(each(annotation, names))
         return {Path(image["file_name"]).as_posix(): found[image["id"]] for image in data["images"]}
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise WhymaskError(f"{files[0]} is not COCO's instances file: {type(error).__name__} {error}.") from None
+        raise WhymaskError(f"{files[0]} is not a COCO instances file: {type(error).__name__} {error}.") from None
 
 
 def _texts(folder: Path) -> Iterator[tuple[Path, Path]]:
-    """The photos in images/, beside the folder, and their text files in it."""
+    """The photos in images/ next to the folder, each with its text file in the folder."""
     photos = {file.stem: file for file in sorted((folder.parent / "images").glob("*"))}
     return ((photos[file.stem], file) for file in sorted(folder.glob("*.txt")) if file.stem in photos)
 
@@ -78,7 +78,7 @@ def _polygons(root: Path) -> dict[str, list[Any]]:
             lines = [np.array(line.split()[1:], dtype=float) for line in file.read_text().splitlines()]
             found[photo.name] = [(line.reshape(-1, 2) * size).ravel().tolist() for line in lines if len(line)]
         except ValueError:
-            raise WhymaskError(f"{file} must hold lines of a class and pairs x y.") from None
+            raise WhymaskError(f"{file} must have lines with a class and then pairs x y.") from None
     return found
 
 
@@ -87,7 +87,7 @@ def _outlines(segmentation: Any) -> list[Any]:
     if not isinstance(segmentation, dict):
         return [_polygon(points) for points in segmentation]
     counts, (height, width) = segmentation["counts"], segmentation["size"]
-    if isinstance(counts, list):  # crowds are not compressed
+    if isinstance(counts, list):  # crowds are stored uncompressed
         return [np.repeat(np.arange(len(counts)) % 2 == 1, counts).reshape((height, width), order="F")]
     return [from_coco_rle(segmentation)]
 
@@ -118,6 +118,6 @@ def _drawn(shapes: list[Any], size: tuple[int, int]) -> Bools:
         else:
             outline = Image.fromarray(shape)
             if outline.size != size:
-                raise WhymaskError(f"a mask of {outline.size} pixels outlines an object of a photo of {size}.")
+                raise WhymaskError(f"a mask of {outline.size} pixels belongs to a photo of {size}: sizes must agree.")
             canvas.paste(1, mask=outline)
     return np.asarray(canvas)

@@ -1,4 +1,4 @@
-"""Words that a model says of scenes, each with the true mask of what it refers to."""
+"""Words from a model's descriptions of scenes, each with the true mask of the objects it refers to."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -16,10 +16,10 @@ from whymask.search.limits import Count
 
 @dataclass(frozen=True)
 class Descriptions(Source):
-    """The sentences that a model says of so many described test scenes, word by word.
+    """The sentences with which a model describes this many test scenes, word by word.
 
-    words: those that are true of the scene. misread: those that refer to something of which they are not true.
-    unsupported: those of which the scene has nothing, without a mask.
+    words: words that are true of the scene. misread: words that refer to an object of the scene but are not true of it.
+    unsupported: words to which nothing in the scene corresponds; they have no mask.
     """
 
     name = "descriptions"
@@ -36,7 +36,7 @@ class Descriptions(Source):
         ]
 
     def splits(self, samples: list[Sample], model: Model, place: Place) -> dict[str, list[Sample]]:
-        """The words of the model's own sentences; a text that is no sentence of the grammar is in none."""
+        """The words of the model's own sentences, except sentences that do not follow the grammar."""
         about = [[s.id, s.image, s.question] for s in samples]
         said = place.remembered(model, about, lambda: [[s.id, _says(model, s)] for s in samples])
         found: dict[str, list[Sample]] = {name: [] for name in self.makes}
@@ -50,7 +50,7 @@ class Descriptions(Source):
 
 def _says(model: Model, sample: Sample) -> str:
     if not isinstance(model, Generates):
-        raise WhymaskError(f"[descriptions] needs a model that answers in words, not {model.name}.")
+        raise WhymaskError(f"[descriptions] needs a model that generates text, not {model.name}.")
     bound = bind(model, sample.image, target=sample.target, question=sample.question)
     return model.generate(bound.inputs[None], [bound], LONGEST)[0]
 
@@ -64,7 +64,7 @@ def _judged(text: str, number: int) -> Iterator[Judged]:
 
 
 def _word(sample: Sample, text: str, one: Judged, place: Place) -> Sample:
-    """A word as a sample: marked in its sentence, with the mask of the groups it refers to."""
+    """One word as a sample: marked in its sentence, with the mask of the groups it refers to."""
     word = one.word
     marked = f"{text[: word.start]}[[{text[word.start : word.end]}]]{text[word.end :]}"
     name = f"{sample.id}-{word.start}-{word.kind}"

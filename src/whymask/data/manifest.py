@@ -66,7 +66,7 @@ def with_unique_ids(samples: list[Sample], source: Path) -> list[Sample]:
     seen: set[str] = set()
     for sample in samples:
         if sample.id in seen:
-            raise WhymaskError(f"{source} has two samples with the id {sample.id!r}; give each an id of its own.")
+            raise WhymaskError(f"{source} has two samples with the id {sample.id!r}; give each its own id.")
         seen.add(sample.id)
     return samples
 

@@ -28,7 +28,7 @@ CORRECTED = "repope-"  # ids of questions from the corrected file begin with it
 
 @dataclass(frozen=True)
 class Questions(Source):
-    """The questions of one or two files about the images of a folder, or about so many scenes."""
+    """The questions of one or two files about the images of a folder, or about a number of scenes."""
 
     name = "questions"
     makes: ClassVar[Mapping[str, str]] = {"pope": "ins", "repope": "high", "repope-cause": "ins", "seen": "ins"}

@@ -95,7 +95,7 @@ class Explainer:
     def forecast(
         self, image: ImageSource, *, question: str | None = None, searches: int = 1, targets: int | None = None
     ) -> Forecast:
-        """About what so many searches take, each for one answer or for several `targets`; no forward is made."""
+        """Estimate what a number of searches take, each for one answer or several `targets`; no forward is made."""
         recipe = self.recipe if targets is None else recipe_for(self.settings, targets)
         return forecast(self.model, recipe, self.settings, image, question, searches)
 

@@ -38,7 +38,7 @@ def panel_of(labels: NDArray[np.int32], panels: Sequence[Sequence[int]]) -> list
 
 
 def partition_panels(canvas: Canvas, regions: Regions, panels: Sequence[Panel]) -> Partition:
-    """Every image divided into regions of its own, as `regions` says for each; a label map is for all of the canvas.
+    """Every image divided into its own regions, as `regions` says; a label map covers the whole canvas.
 
     What lies below a shorter image is shown to no model, and belongs to the region above it.
     """

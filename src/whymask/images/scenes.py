@@ -156,7 +156,7 @@ def texture(rng: np.random.Generator) -> Floats:
 
 
 def shape(name: str, half: float, turn: float) -> Floats:
-    """Coverage in 0 ... 1 of an object `half` pixels from its middle to its border, turned by so many radians."""
+    """Coverage in 0 ... 1 of an object `half` pixels from its middle to its border, turned by `turn` radians."""
     reach = int(np.ceil(half * 1.1)) + 1
     steps = np.arange(-reach, reach + 1, dtype=np.float32) / half
     x, y = np.meshgrid(steps, steps)

@@ -30,7 +30,7 @@ class Curves:
 
     def __post_init__(self) -> None:
         if not (self.areas.shape == self.insertion.shape == self.deletion.shape) or self.areas.ndim != 1:
-            raise WhymaskError("areas, insertion and deletion must be arrays of one length.")
+            raise WhymaskError("areas, insertion and deletion must be arrays of the same length.")
 
     @property
     def x(self) -> Floats:

@@ -94,7 +94,7 @@ class Bound(View, ABC):
 
     @cached_property
     def pixel(self) -> Any:
-        """row * W + column of every element of `inputs`: each pixel as a region of its own."""
+        """row * W + column of every element of `inputs`: each pixel is its own region."""
         height, width = self.canvas.shape[:2]
         return self.index(np.arange(height * width, dtype=np.int32).reshape(height, width))
 

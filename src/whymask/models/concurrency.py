@@ -22,7 +22,7 @@ class Concurrency:
         self._seconds: list[float] = []  # of the replies at this size
 
     def replied(self, under_way: int, seconds: float) -> None:
-        """Learn from a reply to a request that was sent when so many were under way, itself among them."""
+        """Learn from a reply to a request that was sent when `under_way` requests were pending, itself included."""
         if under_way < self.size:  # fewer show nothing of what this size does
             return
         self._seconds.append(seconds)

@@ -41,7 +41,7 @@ class Endpoint:
         return 1 if self.failures else self.concurrency.size
 
     def replied(self, under_way: int, seconds: float) -> None:
-        """It answered a request that was sent when so many were under way, after so many seconds."""
+        """It answered, in `seconds`, a request that was sent when `under_way` requests were pending."""
         self.failures = 0
         self.concurrency.replied(under_way, seconds)
 

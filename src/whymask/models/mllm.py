@@ -31,7 +31,7 @@ class MllmBound(Bound):
     answer: Answer
 
     def answered(self, answer: Answer, probes: int) -> Self:
-        """The same with an answer, which took so many forwards to find."""
+        """The same with an answer, which took `probes` forwards to find."""
         return replace(self, target=answer.target, answer=answer, probes=self.probes + probes)
 
 
@@ -82,14 +82,14 @@ class Mllm(GridModel):
         choose: Choose | None = None,
         each: Sequence[int] | None = None,
     ) -> list[tuple[int, ...]]:
-        """The tokens of answers to masked inputs (B, ...), at most so many and with the one that ends an answer.
+        """The tokens of answers to masked inputs (B, ...), of limited number, with the token that ends an answer.
 
         `choose` picks each token; by default it is the likeliest. `each` (B,) is how many answers to give to each
         input, by default one; the rows that `choose` gets are numbers of answers.
         """
 
     def generate(self, inputs: Any, bounds: Sequence[Bound], tokens: int = 8) -> list[str]:
-        """What the model answers to masked inputs (B, ...), greedily and at most so many tokens long."""
+        """The model's greedy answers to masked inputs (B, ...), at most `tokens` tokens long."""
         return [self.said(ids) for ids in self.write(inputs, bounds, tokens)]
 
     def within(self, **pixels: int) -> Self:

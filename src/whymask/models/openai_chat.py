@@ -175,7 +175,7 @@ class OpenAIChatModel(Served):
         return self._responses(inputs, [cast(Sequence[ChatBound], bounds)] * len(inputs))
 
     def generate(self, inputs: Any, bounds: Sequence[Bound], tokens: int) -> list[str]:
-        """What the model answers to masked images, at most so many tokens long."""
+        """The model's answers to masked images, at most `tokens` tokens long."""
         asked = zip(inputs, cast(Sequence[ChatBound], bounds), strict=True)
         return self._ask(
             [self.engine.generated(self._pictures(canvas, b), cast(str, b.sent), tokens) for canvas, b in asked]

@@ -252,7 +252,7 @@ class OwnPreprocessing(Geometry):
     """The image as the model's own processor resizes and crops it: the largest that becomes inputs of the same shapes.
 
     Where a layout is known, processing that image again changes no pixel. Where no such image is found, as for
-    processors that resize in ways of their own, the image itself is the canvas.
+    processors that resize in their own way, the image itself is the canvas.
     """
 
     processing: Processing

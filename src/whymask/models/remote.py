@@ -147,7 +147,7 @@ class Remote:
         self._free = Endpoints(self.endpoints)
         self._ahead = asyncio.Semaphore(AHEAD)
         self._peers: deque[float] = deque(maxlen=64)  # seconds that the last replies took
-        # A loop of its own in a thread of its own: connections outlive a call of `ask`, which works beside the
+        # A separate loop in its own thread: connections outlive a call of `ask`, which works beside the
         # running loop of a notebook too.
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=_run, args=(self._loop, self._client), daemon=True)

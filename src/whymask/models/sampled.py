@@ -137,7 +137,7 @@ class AnsweringModel(Served):
         return Response(np.array(scores, dtype=np.float64), None)
 
     def generate(self, inputs: Any, bounds: Sequence[Bound], tokens: int) -> list[str]:
-        """The likeliest answers to masked images, at most so many tokens long."""
+        """The likeliest answers to masked images, at most `tokens` tokens long."""
         questions = [cast(str, cast(RemoteBound, bound).sent) for bound in bounds]
         return [said for (said,) in self._texts(inputs, questions, 0, 1, tokens)]
 

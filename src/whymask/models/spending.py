@@ -145,7 +145,7 @@ class Spending:
         return max(1.0, self._made / self._full) if self._full else self.usual
 
     def responded(self, images: int, requests: float) -> None:
-        """Learn from forwards of some images, which took so many requests."""
+        """Learn from forwards of `images` images, which took `requests` requests."""
         self._made += requests
         self._full += -(-images // self.per_request)
 

@@ -174,7 +174,7 @@ class TowerMllm(Mllm):
         choose: Choose | None = None,
         each: Sequence[int] | None = None,
     ) -> list[tuple[int, ...]]:
-        """Answers of at most so many tokens; an image is seen once, and answers that begin alike are read once."""
+        """Answers of a limited length; each image is encoded once, and the common beginning of answers is read once."""
         asked, ends = cast(Sequence[TowerBound], bounds), self.ends()
         about = [i for i, count in enumerate(each or [1] * len(asked)) for _ in range(count)]
         said: list[tuple[int, ...]] = [() for _ in about]

@@ -114,7 +114,7 @@ class OnVision(Located):
 
 
 def cannot(module: Any, name: str, reason: Exception) -> WhymaskError:
-    """The error for a family that is run in a way of its own."""
+    """The error for a family that cannot be run in this way."""
     said = " ".join(f"{type(reason).__name__}: {reason}".split())[:200]
     return WhymaskError(
         f"models such as {name} ({type(module).__name__}) cannot be explained by whymask ({said}): wrap a function, "

@@ -1,4 +1,4 @@
-"""The result of a search for several answers: a mask for each, and for a text which word each belongs to."""
+"""The result of a search for several answers: a mask for each and, for a text, the word that each belongs to."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from whymask.utils.archive import require
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MOST = 1000  # masks or words in a file
+MOST = 1000  # masks, or words, in a file
 SHARED = ("schema", "box", "photo_size", "label_values", "n", "prediction", "provenance", "complete")
 
 
@@ -30,7 +30,7 @@ SHARED = ("schema", "box", "photo_size", "label_values", "n", "prediction", "pro
 class EvidenceMasks(Explanation):
     """Masks for several answers to one image, found by one search: a sequence of `EvidenceMask`.
 
-    Of a text, `words` are its words in their order; those that the image supports have a mask.
+    If a text was explained, `words` holds its words in order; those that the image supports have a mask.
     """
 
     each: tuple[EvidenceMask, ...]
@@ -43,13 +43,13 @@ class EvidenceMasks(Explanation):
         return len(self.each)
 
     def __bool__(self) -> bool:
-        return True  # also where no word has a mask
+        return True  # even if no word has a mask
 
     def __iter__(self) -> Iterator[EvidenceMask]:
         return iter(self.each)
 
     def __getitem__(self, which: int | str) -> EvidenceMask:
-        """The mask of this number, of the answer of this name, or of the first such word."""
+        """The mask with this number, of the answer with this name, or of the first such word."""
         if isinstance(which, str):
             words = (word.mask for word in self.words if word.text == which and word.mask)
             answers = (mask for mask in self.each if mask.target.label == which)
@@ -66,7 +66,7 @@ class EvidenceMasks(Explanation):
         return ", ".join(mask.target.label for mask in self.each) if self.text is None else self.text
 
     def heatmap(self) -> Floats:
-        """(H, W) for how many of the answers a pixel is evidence, as a share."""
+        """(H, W): the share of answers for which a pixel is evidence."""
         masks = [mask.heatmap() for mask in self.each]
         return np.mean(masks, axis=0) if masks else np.zeros(self.image.canvas.shape[:2])
 
@@ -75,7 +75,7 @@ class EvidenceMasks(Explanation):
         return masks_figure(self.image, self.each, self.text, self.words, width)
 
     def caption(self) -> str:
-        """What the panels of the figure show, from left to right, then below, with all numbers."""
+        """What the panels of the figure show, row by row, with all numbers."""
         if self.text is None:
             what = f"each answer to the image: {listed([quoted(mask.title) for mask in self])}"
         else:
@@ -98,7 +98,7 @@ class EvidenceMasks(Explanation):
         return " ".join([f"The evidence for {what}.", *bars, *each, *without, made(self)])
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, without the pixels: of every mask its scores, verdict and COCO RLE."""
+        """Plain values for JSON, without the pixels: the scores, verdict and COCO RLE of every mask."""
         numbers = {id(mask): number for number, mask in enumerate(self.each)}
         words = [
             word.as_dict() | {"mask": None if word.mask is None else numbers[id(word.mask)]} for word in self.words
@@ -159,10 +159,10 @@ class EvidenceMasks(Explanation):
 
 
 def _alone(header: Header, one: Header) -> Header:
-    """The header of one mask: what all of them share stands in that of the whole result."""
+    """The header of one mask, completed by the fields that all masks share."""
     return header | one | {name: header[name] for name in SHARED if name in header}
 
 
 def _line(name: str, mask: EvidenceMask) -> str:
-    """A mask in a line."""
+    """A mask on one line."""
     return f"{name}: {len(mask.regions)} of {mask.n} regions, {mask.area:.0%} of the image. {mask.verdict}"

@@ -65,7 +65,7 @@ def inches(width: Width) -> float:
 
 
 def letters(count: int, width: Width) -> int:
-    """How many letters fit where a page has room for so many."""
+    """How many letters fit in this width, if `count` fit across a page."""
     return round(count * inches(width) / WIDTH)
 
 

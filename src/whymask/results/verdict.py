@@ -188,7 +188,7 @@ def judge(
 
 
 def measured(found: Verdict, *, score: float, needed: float, answers: int) -> Verdict:
-    """A verdict on scores that are shares of so many answers: how far the mask's may be from the true one."""
+    """A verdict on scores that are shares of `answers` answers: how far the mask's may be from the true one."""
     low, high = interval(score, answers)
     open_to_doubt = f": it is not certain whether that is at least {needed:.2f}" if low < needed <= high else ""
     return found._replace(
@@ -201,7 +201,7 @@ def _not_enough(full: float, score: float, area: float, suffices: bool, goal: fl
     """What a mask that is not enough, or not small, falls short of."""
     if suffices:
         return (
-            f"No few regions are enough: to score {score:.2f} it takes {area:.0%} of the image, and the whole of it "
+            f"A few regions are not enough: it takes {area:.0%} of the image to score {score:.2f}, and the whole image "
             f"scores {full:.2f}."
         )
     if full < at.least:
@@ -215,7 +215,7 @@ def _judge_answer(answer: str, kept: Kept, area: float, fill: str, at: Threshold
     still, no_longer = f"the model still says {answer}", f"the model no longer says {answer}"
     if kept.blank:
         if any(_is_picture(name) for name in fill_names(fill)):
-            what = f"Of what is shown in place of the rest alone {still}: these regions add little"
+            what = f"Shown only what replaces the rest, {still}: these regions add little"
         else:
             what = f"The model says {answer} of a blank image too: the answer does not come from what the image shows"
         return Verdict("blank_suffices", f"{what}.")
@@ -237,7 +237,7 @@ def _judge_answer(answer: str, kept: Kept, area: float, fill: str, at: Threshold
     if not kept.alone:
         return Verdict("not_enough", f"These regions are not enough: shown only these, {no_longer}.")
     if area > at.few:
-        return Verdict("not_enough", f"No few regions are enough: it takes {area:.0%} of the image until {still}.")
+        return Verdict("not_enough", f"A few regions are not enough: {still} only when shown {area:.0%} of the image.")
     lost = [IN_ITS_PLACE.get(name, name) for name, is_kept in kept.fills.items() if not is_kept]
     if lost:
         where = _listed(fill) or "filled as in the search"
@@ -248,7 +248,7 @@ def _judge_answer(answer: str, kept: Kept, area: float, fill: str, at: Threshold
     if kept.removed:
         return Verdict(
             "redundant",
-            f"These regions are enough, but so is the rest of the image: of each alone {still}. There is other "
+            f"These regions are enough, but so is the rest of the image: shown either of them, {still}. There is other "
             "evidence.",
         )
     also = f", also with {_listed(','.join(kept.fills), IN_ITS_PLACE)} in place of the rest" if kept.fills else ""

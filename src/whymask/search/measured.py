@@ -21,7 +21,7 @@ ASKED = 4  # times, at most, that a search asks about one masked image
 
 
 def interval(score: float, answers: int, deviations: float = NORMAL) -> tuple[float, float]:
-    """Wilson's interval of a share of so many answers, by default that of 95 %.
+    """Wilson's interval of a share of `answers` answers, by default at 95 %.
 
     For a mean of similarities in [0, 1] it is at least as wide as it must be: none varies more than yes and no do.
 
@@ -35,7 +35,7 @@ def interval(score: float, answers: int, deviations: float = NORMAL) -> tuple[fl
 
 
 def logarithms(scores: Floats, answers: Floats) -> tuple[Floats, Floats]:
-    """The mean and the variance of the log of probabilities that are known by so many answers each.
+    """The mean and the variance of the log of probabilities, each estimated from a number of answers.
 
     They have the beta distribution that follows from Jeffreys' prior.
     """
@@ -82,7 +82,7 @@ class MeasuredOracle(Oracle):
     """
 
     def again(self, query: Query, best: Found, most: int | None) -> Query | None:
-        """What to ask once more before the search goes on, at most so many forwards; None where all is settled."""
+        """What to ask again before the search goes on, in at most `most` forwards; None if all is settled."""
         if query.objective.alpha != 1:
             return None
         goal = None

@@ -1,6 +1,6 @@
-"""From a mask that is sufficient to a small part of it that still is: group testing by removal.
+"""Narrow a sufficient mask down to a small part that is still sufficient: group testing by removal.
 
-Some models score nothing until the right few regions are all kept. Small masks give no signal there; large ones do.
+Some models score nothing until all of the right few regions are kept. Then only large masks give a signal.
 """
 
 import numpy as np
@@ -9,16 +9,16 @@ from whymask.arrays import Bools
 from whymask.search.objective import SUFFICIENCY
 from whymask.search.protocol import Ask, Initialiser, Problem, Selection
 
-GROUPS = 16  # that a mask is cut into at first
+GROUPS = 16  # groups that a mask is first cut into
 
 
 def narrow(problem: Problem, selection: Selection, goal: float) -> Initialiser:
     """A part of a mask that reaches the goal, found by removing groups of neighbouring regions.
 
-    The mask is cut into 16 groups, and what is left without each of them is scored. The groups that can be spared are
-    removed together, or else as many of them as a bisection finds, those that cost least first. What is left is cut
-    into smaller groups, down to single regions. Where regions are needed only together (a conjunction), exactly those
-    are left, for about 17 forwards a round.
+    The mask is cut into 16 groups, and the rest of the mask is scored without each of them. All groups that can be
+    spared are removed at once; if that is too much, bisection finds how many can go, cheapest first. What is left is
+    cut into smaller groups, down to single regions. If a few regions are needed only together (a conjunction), exactly
+    these are left, for about 17 forwards a round.
     """
     count = GROUPS
     while True:
@@ -42,9 +42,9 @@ def narrow(problem: Problem, selection: Selection, goal: float) -> Initialiser:
 
 
 def cut(problem: Problem, mask: Bools, count: int) -> Bools:
-    """The regions of a mask (n,) in at most `count` groups of neighbours (., n): the largest is halved again and again.
+    """The regions of a mask (n,) in at most `count` groups of neighbours (., n), by halving the largest repeatedly.
 
-    Halves have equally many regions and lie side by side along the longer side of the group.
+    Halves have the same number of regions and lie side by side along the longer side of the group.
     """
     assert problem.centroids is not None
     parts = [np.flatnonzero(mask)]

@@ -112,7 +112,7 @@ class Oracle:
         return over_fills(np.stack([query.objective.combine(one) for one in by_fill]), self.how)
 
     def again(self, query: Query, best: Found, most: int | None) -> Query | None:
-        """What to ask once more before the search goes on, at most so many forwards: nothing, of exact responses."""
+        """What to ask again before the search goes on, in at most `most` forwards: nothing, if responses are exact."""
         return None
 
     def by_side(self, query: Query, responses: Floats) -> Floats:

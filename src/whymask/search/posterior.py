@@ -69,7 +69,7 @@ class Posterior(Protocol):
         """The standard deviation (m,) of the sums of weights that changes (n, m) make."""
 
     def draw(self, count: int, spread: float, rng: np.random.Generator) -> Iterator[Floats]:
-        """Weights (n,), so many times, `spread` times as uncertain as they are."""
+        """`count` draws of the weights (n,), with `spread` times their uncertainty."""
 
 
 class ByRegions:
@@ -87,7 +87,7 @@ class ByRegions:
         return np.asarray(np.sqrt((spread**2).sum(axis=0)))
 
     def draw(self, count: int, spread: float, rng: np.random.Generator) -> Iterator[Floats]:
-        """Weights (n,), so many times, `spread` times as uncertain as they are."""
+        """`count` draws of the weights (n,), with `spread` times their uncertainty."""
         noise = rng.standard_normal((len(self.mean), count))
         with one_thread():
             changes = solve_triangular(self.factor, noise, trans=1, lower=True)
@@ -115,7 +115,7 @@ class BySets:
         return np.asarray(np.sqrt(np.maximum(0, (changes * expected).sum(axis=0) - (learned**2).sum(axis=0))))
 
     def draw(self, count: int, spread: float, rng: np.random.Generator) -> Iterator[Floats]:
-        """Weights (n,), so many times, `spread` times as uncertain as they are.
+        """`count` draws of the weights (n,), with `spread` times their uncertainty.
 
         By Matheron's rule: weights from the prior, corrected by what their observations imply.
         """

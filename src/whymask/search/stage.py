@@ -1,6 +1,6 @@
 """Stages of recipes, declared beside their functions.
 
-@stage("mask", "the k regions with the best scores of their own", cost=lambda n, p: n)
+@stage("mask", "the k regions that score best alone", cost=lambda n, p: n)
 def singles(problem: Problem, *, k: Count = 8) -> Initialiser:
 ...
 """

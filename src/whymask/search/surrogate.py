@@ -17,7 +17,7 @@ NEAR = 3.0  # exchanges after which a set says a third as much about the regions
 FAR = 0.05  # what the farthest set still counts
 NOISE = 0.2  # variance of what no linear model explains, where the scores have variance 1
 NEARBY = 0.02  # the same of sets near the one in question, which are all that is predicted
-SMALL = 512  # up to so many regions, equations in the weights of regions are cheap
+SMALL = 512  # up to this many regions, equations in the weights of regions are cheap
 
 
 class Surrogate:
@@ -38,7 +38,7 @@ class Surrogate:
         """Learn from sets (m, n) with F on each fill (fills, m), those near `around` (n,) most.
 
         A set counts once for every fill on which F is known, that is, not NaN. Fills differ in their level, not in the
-        weights of the regions. Where F is measured by so many `answers` (fills, m), it counts by how well it is known.
+        weights of the regions. If F is measured from `answers` (fills, m), it counts by how well it is known.
         """
         exchanges = np.abs(rows.astype(np.float64) - around).sum(axis=1) / 2
         trust = FAR + (1 - FAR) * np.exp(-exchanges / self.near)
@@ -64,7 +64,7 @@ class Surrogate:
         return self.posterior.mean
 
     def _values(self, scores: Floats, answers: Floats) -> tuple[Floats, Floats]:
-        """What the model is linear in, and the variance with which that is known from so many answers."""
+        """The quantity that the model is linear in, and its variance, given the number of answers."""
         exact = np.isinf(answers)
         if exact.all():
             return np.log(scores + FLOOR) if self.logarithmic else scores, np.zeros_like(scores)
@@ -82,5 +82,5 @@ class Surrogate:
             return self.scale * (self.mean @ changes), self.scale * deviation
 
     def draw(self, count: int, spread: float, rng: np.random.Generator) -> Iterator[Floats]:
-        """Weights (n,) the regions may have, so many times, `spread` times as uncertain (Thompson sampling)."""
+        """`count` draws of the regions' weights (n,), with `spread` times their uncertainty (Thompson sampling)."""
         return self.posterior.draw(count, spread, rng)

@@ -36,7 +36,7 @@ class Upload:
 
 
 class Uploads:
-    """Bodies of at most `size` bytes that arrive within `seconds`, so many at a time.
+    """Bodies of at most `size` bytes that arrive within `seconds`, a limited number at a time.
 
     When all places are taken, a new body ends the slowest one: nobody can keep others out by sending slowly.
     """

@@ -115,7 +115,7 @@ def _method(given: Mapping[str, str]) -> str:
 
 
 def _size(text: str, method: str, regions: int) -> int | str:
-    """The size of a mask, by a method that has one, out of so many regions; or "auto"."""
+    """The size of a mask out of `regions` regions, for methods that have a size, or "auto"."""
     if text.lower() == "auto":
         return "auto"
     k = _number("k", text, least=1)
@@ -165,7 +165,7 @@ def _regions(text: str) -> tuple[Any, int]:
     """How to divide an image, and into how many; only what is made from the image itself: a label map has a path."""
     made = re.fullmatch(r"(?:slico:([0-9]{1,4})|grid:([0-9]{1,4})(?:x([0-9]{1,4}))?)", text, re.ASCII)
     if made is None:
-        raise WhymaskError(f"regions is such as 'slico:64' or 'grid:8x8', not {text[:40]!r}.")
+        raise WhymaskError(f"regions must be like 'slico:64' or 'grid:8x8', not {text[:40]!r}.")
     slico, rows, columns = made.groups()
     count = int(slico or rows) * int(columns or 1)
     if not 1 <= count <= MAX_REGIONS:

@@ -1,4 +1,4 @@
-"""Choosing tokens: by temperature and top_p, each answer with a random stream of its own, and what was likely there."""
+"""Choosing tokens by temperature and top_p, with a random stream for each answer, and reporting the likeliest ones."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Sampler:
         return chosen
 
     def places(self, row: int, count: int) -> list[Place]:
-        """Those of a row's answer of so many tokens."""
+        """Those of a row's answer of `count` tokens."""
         return self.kept[row][:count]
 
 

@@ -1,4 +1,4 @@
-"""The viewer in a notebook: a report in a frame of its own, over a picture for where no script runs."""
+"""The viewer in a notebook: a report in its own frame, over a picture that remains if scripts are disabled."""
 
 from base64 import b64encode
 from io import BytesIO

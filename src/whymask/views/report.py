@@ -74,7 +74,7 @@ def asset(name: str) -> str:
 
 
 def compact(source: str) -> str:
-    r"""A script or a style without indentation, empty lines and comments that have lines of their own.
+    r"""A script or a style without indentation, empty lines and comments on separate lines.
 
     >>> compact("/** One. */\nconst one = 1;\n\n  // More.\n  let two;")
     'const one = 1;\nlet two;'

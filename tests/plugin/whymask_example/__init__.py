@@ -14,7 +14,7 @@ from whymask.search.objective import SUFFICIENCY
 from whymask.search.protocol import Ask, Selection, mask_of
 
 
-@whymask.stage("mask", "the k regions with the best scores of their own", cost=lambda n, values: n)
+@whymask.stage("mask", "the k regions that score best alone", cost=lambda n, values: n)
 def singles(problem, *, k: Count = 8):
     """Score every region alone."""
     scores = yield Ask(np.eye(problem.n, dtype=bool), SUFFICIENCY, "init", Selection(mask_of(range(k), problem.n)))
@@ -43,7 +43,7 @@ class Swatches(Source):
     count: Count
 
     def read(self, place):
-        """So many images, written into the folder of the run."""
+        """Write this many images into the folder of the run."""
         files = [place.folder / f"swatch-{number}.png" for number in range(self.count)]
         for number, file in enumerate(files):
             noise = np.random.default_rng(number).integers(0, 256, (16, 16, 3), dtype=np.uint8)

@@ -58,7 +58,7 @@ class Engine(ABC):
 
     @abstractmethod
     def generated(self, pictures: Pictures, question: str, tokens: int) -> Request[str]:
-        """The model's own answer, of at most so many tokens."""
+        """The model's own answer, at most `tokens` tokens long."""
 
     def continued(self, pictures: Pictures, question: str, said: Said) -> Request[Continued]:
         """The probabilities of a text's tokens to be the answer's, where a server returns them."""

@@ -110,7 +110,7 @@ def _complete(
     images: Sequence[Masked],
     nexts: Sequence[Next | None],
 ) -> None:
-    """Ask for spellings of words that are not among the likeliest tokens, each as an answer of its own."""
+    """Ask for spellings of words that are not among the likeliest tokens, each as a separate answer."""
     wanted = []
     for image, first in zip(images, nexts, strict=True):
         if first is None or first.rest <= NEGLIGIBLE:

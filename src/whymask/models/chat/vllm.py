@@ -18,7 +18,7 @@ BY_NUMBER = "top_logprobs by number (return_tokens_as_token_ids)"
 class PromptTokens(Chat):
     """Whole answers: a request ends with the answer, and its log-probabilities are at the end of those of the prompt.
 
-    Of first tokens the likeliest are returned; any other is scored as an answer of its own.
+    Of first tokens the likeliest are returned; any other is scored as a separate answer.
     """
 
     level = "prompt_logprobs"

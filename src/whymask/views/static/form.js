@@ -39,7 +39,7 @@ function update() {
     field.parentElement.hidden = !asks;
   }
   form.question.required = options.must_ask.includes(form.model.value);
-  const words = hasWords(); // these have a search of their own
+  const words = hasWords(); // these have their own search
   const [, , rank] = form["want-to-know"];
   rank.disabled = words;
   if (words && rank.checked) form["want-to-know"].value = "fewest";

@@ -1,21 +1,21 @@
-// What the words of the viewer mean: on demand where they stand, and all of them in a list below.
+// The meaning of the viewer's terms: on demand where they appear, and all of them in a list below.
 "use strict";
 
 whymask.TERMS = {
   "region": "A piece of the image that is kept or masked as a whole: a superpixel, or a square of a grid.",
   "score": "The model\u2019s probability of the answer that is explained, from 0 to 1.",
   "whole image": "The score when everything the model sees is kept. On a bar it is the vertical mark.",
-  "blank image": "The score when every region is masked. Where it is high, the answer does not come from the image.",
+  "blank image": "The score when every region is masked. If it is high, the answer does not come from the image.",
   "only these regions": "The score when these regions are kept and all others are masked.",
   "without them": "The score when these regions are masked and all others are kept.",
-  "fill": "What is shown in place of masked regions: a colour, a blurred copy of the image, or noise.",
+  "fill": "What replaces masked regions: a colour, a blurred copy of the image, or noise.",
   "on another fill": "The score of the same regions when the rest is filled in a way that the search did not use. Evidence should hold there too.",
-  "flat colour": "The score when the regions are painted in one flat colour. Where it is high, their outline alone gives the answer.",
-  "shuffled pixels": "The score when the pixels of the regions are shuffled. Where it is high, outline and colours alone give the answer.",
-  "another answer": "What the same search reaches for another answer. Where that is as high, the score of the mask is no more than chance.",
+  "flat colour": "The score when the regions are painted in one flat colour. If it is high, their outline alone gives the answer.",
+  "shuffled pixels": "The score when the pixels of the regions are shuffled. If it is high, their outline and colours alone give the answer.",
+  "another answer": "The score that the same search reaches for another answer. If it is as high, the mask is no better than chance.",
   "answer kept": "Whether the model still gives its answer to this image.",
-  "not seen by the model": "What the model\u2019s preprocessing cuts off. No region lies there.",
-  "dimmed": "Seen by the model, but not part of the evidence that is shown.",
+  "not seen by the model": "The part of the photo that the model\u2019s preprocessing cuts off. It has no regions.",
+  "dimmed": "Seen by the model, but not part of the evidence shown.",
   "heat": "Regions coloured by their place in the order: bright is first, dark is last.",
   "insertion": "The score as regions are added to a blank image, most important first. The earlier it rises, the better the order.",
   "deletion": "The score as regions are removed from the whole image, most important first. The earlier it falls, the better the order.",
@@ -23,13 +23,13 @@ whymask.TERMS = {
   "initial mask": "The regions that the search chose first, before it ordered the others.",
   "best score seen": "The highest score of any mask of that size that the search tried.",
   "enough": "The score that a mask has to reach.",
-  "area": "How much of what the model sees the regions cover.",
+  "area": "The share of what the model sees that the regions cover.",
   "rank": "The place of a region in the order; 1 is the most important.",
   "entering": "How much the score changes when the region is added to those before it.",
   "leaving": "How much the score changes when the region is removed after those before it.",
-  "forwards": "Masked images that were run through the model. They are what a search costs.",
-  "without a cache": "How many forwards it would have been if no masked image had been remembered.",
-  "replay": "The order run once more, region by region, to draw the curves.",
+  "forwards": "Masked images that were run through the model: the cost of a search.",
+  "without a cache": "How many forwards the search would have taken if it had not reused the scores of masked images.",
+  "replay": "A second run of the order, region by region, to draw the curves.",
   "seed": "Where the random choices of a search start. The same seed gives the same result.",
 };
 

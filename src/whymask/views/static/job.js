@@ -46,7 +46,7 @@ export function gone() {
   return `The server does not know this search any more: it was restarted, or the result was deleted. ${next}`;
 }
 
-/** Resolves after so many milliseconds, or as soon as the page is shown or hidden. */
+/** Resolves after this many milliseconds, or as soon as the page is shown or hidden. */
 function pause(time) {
   return new Promise((resolve) => {
     const timer = setTimeout(done, time);

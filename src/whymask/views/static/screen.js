@@ -15,7 +15,7 @@ export function say(text) {
   at("spoken").textContent = text;
 }
 
-/** Show one part of the page, under a title of its own; `again` is what the way back to the form is called. */
+/** Show one part of the page, under its own title; `again` is what the way back to the form is called. */
 export function only(part, title, again = "New image") {
   for (const name of ["start", "live", "result"]) at(name).hidden = name !== part;
   document.querySelector(".again").hidden = part === "start";
