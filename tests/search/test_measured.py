@@ -162,8 +162,7 @@ def test_the_surrogate_counts_a_set_by_how_well_it_is_known():
     def slopes(scores, answers):
         surrogate = Surrogate(Problem(N), SUFFICIENCY)
         surrogate.fit(rows, scores[None], rows[0], None if answers is None else np.full((1, len(rows)), answers))
-        spread = np.linalg.inv(surrogate.factor @ surrogate.factor.T)
-        return surrogate.mean, np.trace(spread)
+        return surrogate.mean, (surrogate.posterior.deviation(np.eye(N)) ** 2).sum()
 
     _, exact = slopes(chances, None)
     _, unlimited = slopes(chances, np.inf)
