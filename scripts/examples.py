@@ -18,7 +18,7 @@ import whymask
 from whymask.results import Explanation
 from whymask.serve.examples import EXAMPLES, FOLDER
 
-SIDE = 320  # pixels of the longer side of a photo: it is only looked at
+SIDE = 256  # pixels of the longer side of a photo: it is only looked at
 TWO = "black,blur"  # noise would be half of a file
 SENTENCE = "a red mushroom above a blue plate and two white moons"  # the plate is yellow, and there is no moon
 

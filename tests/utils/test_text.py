@@ -43,7 +43,7 @@ def test_figures(evidence, tmp_path):
 def test_reports(evidence):
     page = report([evidence], ["trace"])
     assert without_controls(re.search("<title>(.*)</title>", page)[1])
-    data = re.search(r'"target": \{[^}]*\}', page)[0]
+    data = re.search(r'"target":\{[^}]*\}', page)[0]
     assert not re.search(r"\\u(00[0189]|061c|200[ef]|202[89a-e]|206[6-9])", data)
 
 

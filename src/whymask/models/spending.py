@@ -219,7 +219,7 @@ def prompt_tokens(height: int, width: int, question: str | None) -> float:
 def in_words(spent: dict[str, Any]) -> str:
     """What was spent, from `Spent.as_dict`.
 
-    >>> in_words(Spent(12, 1, 2, 9, 0, 4000, 9).as_dict(Price.of("0.15/0.60")))
+    >>> in_words(Spent(12, 1, 2, 9, tokens_in=4000, tokens_out=9).as_dict(Price.of("0.15/0.60")))
     '12 requests (1 retry, 2 hedges), 4,000 tokens in, 9 out, costing 0.00061'
     """
     extra = [_counted(spent[many], one, many) for one, many in (("retry", "retries"), ("hedge", "hedges"))]

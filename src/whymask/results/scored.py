@@ -84,7 +84,10 @@ class ScoredSets:
     def load(cls, header: Mapping[str, Any], arrays: Mapping[str, Any], n: int, fills: int) -> Self | None:
         """Load this part of a file, where it has one; raises a `DamagedError` unless it fits the rest."""
         about = header.get("scored")
-        if about is None or about["version"] != VERSION:
+        if about is None:
+            return None
+        require(isinstance(about["version"], int), "the version of its scored sets is not a number")
+        if about["version"] != VERSION:
             return None
         sets, scores, given, answers = *(arrays[name] for name in LIMITS), about["answers"]
         fits = sets.dtype == np.uint8 and sets.ndim == 2 and sets.shape[1] == (n + 7) // 8
