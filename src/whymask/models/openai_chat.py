@@ -161,10 +161,6 @@ class OpenAIChatModel(Served):
         """The same images and question with another answer."""
         return cast(ChatBound, bound).answered(*self.meant(target, self.asked(question)), 0)
 
-    def places(self, bound: Bound) -> tuple[int, ...]:
-        """The positions of the tokens that a score is of, the first token of the answer being 0."""
-        return cast(ChatBound, bound).answer.places
-
     def respond(self, inputs: Any, bounds: Sequence[Bound]) -> Response:
         """Probabilities of the bounds' answers to masked images (B, H, W, 3), and the first tokens that are given."""
         found = self._responses(inputs, [[cast(ChatBound, bound)] for bound in bounds])
