@@ -11,16 +11,16 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from skimage.data import data_dir
 
 import whymask
-from whymask.results import EvidenceMasks
+from whymask.results import Explanation
 from whymask.views.report import report
 
 HERE = Path(__file__).parent
 
 
-def opened(browser: Browser, found: EvidenceMasks, folder: Path, size: tuple[int, int]) -> Page:
-    """The report about a sentence, in a window of this size."""
+def opened(browser: Browser, found: Explanation, folder: Path, size: tuple[int, int]) -> Page:
+    """The report about a result, in a window of this size."""
     page = folder / "report.html"
-    page.write_text(report([found], ["words"]))
+    page.write_text(report([found], ["result"]))
     width, height = size
     tab = browser.new_page(viewport={"width": width, "height": height})
     tab.goto(page.as_uri())
@@ -68,6 +68,8 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         sentence(opened(browser, wrong, Path(folder), (1280, 730)))
         answer(opened(browser, seen, Path(folder), (1180, 640)))
+        ranking = Explanation.load(HERE.parent / "reports" / "ranking.npz")
+        shoot(opened(browser, ranking, Path(folder), (1180, 900)), "report")
         browser.close()
 
 

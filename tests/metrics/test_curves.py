@@ -55,7 +55,7 @@ def test_names_its_protocols_and_prints():
     again = Curves.from_dict(json.loads(json.dumps(EXAMPLE.as_dict())))
     assert again.as_dict() == EXAMPLE.as_dict()
     assert "insertion AUC 0.575, deletion AUC 0.375, at@30 0.320, at@50 0.800, highest 0.900" in str(EXAMPLE)
-    with pytest.raises(WhymaskError, match="one length"):
+    with pytest.raises(WhymaskError, match="the same length"):
         Curves(np.ones(2), np.ones(3), np.ones(2))
 
 

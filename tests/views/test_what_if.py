@@ -60,11 +60,12 @@ def touched(tab):
 def press(tab, button):
     if not touched(tab):
         return button.click()
-    button.evaluate("(b) => { pressed = false; b.addEventListener('click', () => (pressed = true), { once: true }) }")
+    button.evaluate("(b) => b.addEventListener('click', () => (window.pressed = true), { once: true })")
+    tab.evaluate("() => (window.pressed = false)")
     for _ in range(5):  # on a busy machine a tap may take so long that it is no click
         button.tap()
         with suppress(playwright.TimeoutError):
-            return tab.wait_for_function("pressed", timeout=2000)
+            return tab.wait_for_function("() => window.pressed", timeout=2000)
     raise AssertionError("the button was not pressed")
 
 

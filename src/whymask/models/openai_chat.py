@@ -182,6 +182,10 @@ class OpenAIChatModel(Served):
         bound = self._posed(self.view(image, resize), self.asked(question))
         return self.generate(bound.inputs[None], [bound], tokens)[0]
 
+    def places(self, bound: Bound) -> tuple[int, ...]:
+        """The positions of the tokens that a score is of, the first token of the answer being 0."""
+        return cast(ChatBound, bound).answer.places
+
     def meant(self, target: int | str, question: str) -> tuple[Answer, tuple[Said, ...]]:
         """The answer to a question that a user means, and what the model is made to have said for it.
 
