@@ -89,7 +89,7 @@ wheel:
 	rm -rf dist
 	$(PYTHON) -m venv --clear build/wheel
 	build/wheel/bin/python -m pip wheel --quiet --no-deps --wheel-dir dist .
-	test $$(wc -c < dist/whymask-*.whl) -lt 20000000  # else move the checkpoints into a package of their own
+	test $$(cat dist/whymask-*.whl | wc -c) -lt 20000000  # else move the checkpoints into a package of their own
 	build/wheel/bin/python -m pip install --quiet --constraint constraints.txt torch
 	build/wheel/bin/python -m pip install --quiet --constraint constraints.txt "$$(echo dist/whymask-*.whl)[lite]"
 	cd build && wheel/bin/whymask explain "$$(wheel/bin/python $(SAMPLE))/camera.png"
