@@ -14,7 +14,6 @@ from whymask.search.objective import SUFF_NECC, SUFFICIENCY, Objective, pack
 from whymask.search.oracle import Oracle, Responses
 from whymask.search.random_k import random_k
 from whymask.search.stage import stage
-from whymask.search.surrogate import Surrogate
 from whymask.search.swap import exchanged, single_exchanges
 
 from search.functions import grid_centroids, masks_of_size, modular, spot, tangled
@@ -62,31 +61,21 @@ def test_what_a_search_learns_from_does_not_depend_on_who_searched_before():
     assert results[0].ledger.mec == results[1].ledger.mec
 
 
-def test_the_surrogate_recovers_a_linear_function():
-    _, weights = modular(16)
-    rng = np.random.default_rng(0)
-    rows = np.argsort(rng.random((400, 16)), axis=1) < 5
-    surrogate = Surrogate(Problem(16), Objective(0.5))  # not logarithmic
-    surrogate.fit(rows, (rows @ weights)[None], rows[0])
-    assert np.corrcoef(surrogate.mean, weights)[0, 1] > 0.999
-    draws = np.array([*surrogate.draw(2000, 1.0, rng)])
-    np.testing.assert_allclose(draws.mean(axis=0), surrogate.mean, atol=0.1)
-    # What few sets tell is uncertain, and neighbours are expected to be alike.
-    near = Surrogate(Problem(16, centroids=GRID), SUFFICIENCY)
-    near.fit(np.eye(16, dtype=bool)[[0]], np.array([[0.5]]), np.eye(16, dtype=bool)[0])
-    covariance = np.cov(np.array([*near.draw(4000, 1.0, rng)]).T)
-    assert covariance[0, 1] > covariance[0, 3] > covariance[0, 15] - 0.05
+def best_exchange(mask, weights, most):
+    """What most exchanges give: the number of exchanges is drawn, so look at the largest of several."""
+    rows = exchanged(mask, np.repeat(weights[None], 20, axis=0), most, np.random.default_rng(0))
+    return np.flatnonzero(max(rows, key=lambda row: (row != mask).sum())).tolist()
 
 
 def test_exchanges():
     mask = np.array([1, 1, 0, 0, 0], dtype=bool)
     weights = np.array([0.1, 0.9, 0.5, 0.2, 0.0])
-    assert np.flatnonzero(exchanged(mask, weights, 1)).tolist() == [1, 2]
-    assert np.flatnonzero(exchanged(mask, weights, 2)).tolist() == [1, 2]  # the second would make it worse
+    assert best_exchange(mask, weights, 1) == [1, 2]
+    assert best_exchange(mask, weights, 2) == [1, 2]  # the second would make it worse
     equal = np.array([0.1, 0.2, 0.5, 0.2, 0.0])
-    assert np.flatnonzero(exchanged(mask, equal, 2)).tolist() == [1, 2]  # nor would it make it better
+    assert best_exchange(mask, equal, 2) == [1, 2]  # nor would it make it better
     best = np.array([0.9, 0.8, 0.5, 0.2, 0.0])
-    assert np.flatnonzero(exchanged(mask, best, 3)).tolist() == [0, 2]  # one exchange is always made
+    assert best_exchange(mask, best, 3) == [0, 2]  # one exchange is always made
     rows = single_exchanges(mask, weights)
     assert len({row.tobytes() for row in rows}) == len(rows) == 2 * 3
     assert np.flatnonzero(rows[0]).tolist() == [1, 2]

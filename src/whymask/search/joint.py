@@ -18,7 +18,7 @@ from whymask.search.narrow import GROUPS, cut
 from whymask.search.objective import SUFFICIENCY, pack
 from whymask.search.protocol import Ask, Found, Masks, Needs, Problem, Selection, check_k
 from whymask.search.surrogate import FLOOR, Surrogate
-from whymask.search.swap import LARGEST, PATIENCE, SPREAD, exchanged, propose
+from whymask.search.swap import LARGEST, SPREADS, exchanged, propose
 
 START = 8  # regions of the discs, where the size is not given
 DISCS = 24  # scored at first
@@ -180,20 +180,19 @@ class _Target:
         mask = self.best.mask
         near, scores, answers = self.archive.near(SUFFICIENCY, mask)
         self.surrogate.fit(near, scores, mask, answers)
-        largest = max(1, LARGEST - len(near) // PATIENCE)
         if self.best.goal is None:
-            return propose(mask, self.surrogate, known, largest, OWN, rng)
+            return propose(mask, self.surrogate, known, OWN, rng)
         size, fresh = int(mask.sum()), dict[bytes, Bools]()
         most = np.log(max(1, HALF * size))
-        for weights in self.surrogate.draw(4 * OWN, SPREAD, rng):
+        inside = np.flatnonzero(mask)
+        for weights in self.surrogate.draw(4 * OWN, SPREADS[0], rng):
             if size == 1 or len(fresh) == OWN:
                 break
             fewer = round(float(np.exp(rng.uniform(0, most))))
             row = mask.copy()
-            inside = np.flatnonzero(mask)
             row[inside[np.argsort(weights[inside], kind="stable")][:fewer]] = False
-            if exchanges := int(rng.integers(0, largest + 1)):
-                row = exchanged(row, weights, exchanges)
+            if rng.random() < LARGEST / (LARGEST + 1):
+                (row,) = exchanged(row, weights[None], rng)
             if row.tobytes() not in known:
                 fresh[row.tobytes()] = row
         return np.array(list(fresh.values()), dtype=bool).reshape(-1, len(mask))
@@ -205,10 +204,9 @@ class _Target:
         times the probability that the goal is reached.
         """
         assert self.best.score is not None
-        change, deviation = self.surrogate.predict(rows)
         if self.best.goal is None:
-            normal = np.exp(-((change / deviation) ** 2) / 2) / np.sqrt(2 * np.pi)
-            return np.asarray(deviation * normal + change * ndtr(change / deviation))
+            return self.surrogate.expected_gain(rows)
+        change, deviation = self.surrogate.predict(rows)
         missing = np.log(self.best.goal + FLOOR) - np.log(self.best.score + FLOOR)  # not above 0
         fewer = self.best.mask.sum() - rows.sum(axis=1)
         return np.asarray(np.maximum(0, fewer) * ndtr((change - missing) / deviation))

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from whymask.arrays import Bools
 from whymask.errors import WhymaskError
 from whymask.search.discs import compact_masks, discs
 from whymask.search.limits import Count, Proportion
@@ -15,7 +14,7 @@ from whymask.search.protocol import Ask, Initialiser, Problem, Selection, held
 from whymask.search.race import race
 from whymask.search.stage import stage
 from whymask.search.surrogate import Surrogate
-from whymask.search.swap import SPREAD, exchange
+from whymask.search.swap import POOL, SPREADS, exchange
 
 START = 8  # regions of the first masks
 QUARTER = 0.25  # of its regions, at first, that a mask loses or gains at once
@@ -102,13 +101,12 @@ def _smaller(problem: Problem, selection: Selection, fewer: int, goal: float, tr
     """
     surrogate = _learned(problem, selection)
     inside = np.flatnonzero(selection.mask)
-    rows: dict[bytes, Bools] = {}
-    for weights in (surrogate.mean, *surrogate.draw(4 * TOGETHER, SPREAD, problem.rng())):
-        row = selection.mask.copy()
-        row[inside[np.argsort(weights[inside], kind="stable")][:fewer]] = False
-        if len(rows) < min(TOGETHER, tries):
-            rows.setdefault(row.tobytes(), row)
-    some = np.array(list(rows.values()))
+    weights = np.concatenate([surrogate.slope[None], surrogate.draw(POOL * TOGETHER, SPREADS[0], problem.rng())])
+    rows = np.repeat(selection.mask[None], len(weights), axis=0)
+    np.put_along_axis(rows, inside[np.argsort(weights[:, inside], axis=1, kind="stable")[:, :fewer]], False, axis=1)
+    rows = np.array([*{row.tobytes(): row for row in rows}.values()])
+    change, _ = surrogate.predict(rows)
+    some = rows[np.sort(np.argsort(-change, kind="stable")[: min(TOGETHER, tries)])]
     found = yield from race(problem, some, SUFFICIENCY, selection)
     assert found is not None
     return (yield from exchange(problem, found, SUFFICIENCY, tries - len(some), TOGETHER, enough=goal))
@@ -118,7 +116,7 @@ def _larger(problem: Problem, selection: Selection, most: int) -> Selection:
     """The mask and a quarter more regions, but no more than `most`: those that the scored sets support most."""
     size = int(selection.mask.sum())
     outside = np.flatnonzero(~selection.mask)
-    outside = outside[np.argsort(-_learned(problem, selection).mean[outside], kind="stable")]
+    outside = outside[np.argsort(-_learned(problem, selection).slope[outside], kind="stable")]
     row = selection.mask.copy()
     row[outside[: min(max(1, round(QUARTER * size)), most - size)]] = True
     return Selection(row)

@@ -1,70 +1,128 @@
-"""What all scored sets together say about single regions: a linear model around one set, with its uncertainty."""
-
-from collections.abc import Iterator
+"""What all scored sets say about others: a Gaussian process over sets, with its uncertainty."""
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from whymask.arrays import Bools, Floats
 from whymask.search.measured import logarithms
+from whymask.search.metric import Metric
 from whymask.search.objective import Objective
-from whymask.search.posterior import ByRegions, BySets, Observations, Posterior
-from whymask.search.prior import Prior
 from whymask.search.protocol import Problem
 from whymask.search.threads import one_thread
 
 FLOOR = 1e-3  # scores below this are alike: noise of a model that sees nothing
-NEAR = 3.0  # exchanges after which a set says a third as much about the regions of this one
-FAR = 0.05  # what the farthest set still counts
-NOISE = 0.2  # variance of what no linear model explains, where the scores have variance 1
-NEARBY = 0.02  # the same of sets near the one in question, which are all that is predicted
-SMALL = 512  # up to this many regions, equations in the weights of regions are cheap
+REACH = 4.0  # distance between sets at which the correlation of their log F has fallen to 1 / e
+VARIANCE = 2.0  # of log F, if that of the scored sets is 1
+LEVEL = 2.0  # variance of the level of log F on each fill
+FILLS = 0.9  # correlation of log F on two fills
+NOISE = 0.03  # variance of what does not follow from nearby sets
+MOST = 1024  # observations to learn from; if there are more, the nearest half as many
+
+
+class Observations:
+    """Scored sets and the covariance K of log F on them, by the inverse R of its lower triangular root: R K R^T = I.
+
+    R grows by a row for each set that is added.
+    """
+
+    def __init__(self, metric: Metric, fills: int) -> None:
+        self.metric, self.fills = metric, fills
+        self.rows: Bools = np.zeros((0, metric.n), dtype=bool)  # (m, n)
+        self.row: NDArray[np.intp] = np.zeros(0, dtype=np.intp)  # (p,) the set of each observation
+        self.fill: NDArray[np.intp] = np.zeros(0, dtype=np.intp)  # (p,)
+        self._features: Floats = metric.features(self.rows)  # (p, .)
+        self._squares: Floats = np.zeros(0)
+        self._root: Floats = np.zeros((0, 0))  # with room for more rows and columns
+
+    @property
+    def root(self) -> Floats:
+        """R (p, p)."""
+        return self._root[: len(self.row), : len(self.row)]
+
+    def part_of(self, rows: Bools, known: Bools) -> bool:
+        """Whether all of them are among some others: sets (m, n) and the fills on which they are known, (fills, m)."""
+        same = len(self.rows) <= len(rows) and np.array_equal(self.rows, rows[: len(self.rows)])
+        return same and len(known) == self.fills and bool(known[self.fill, self.row].all())
+
+    def add(self, rows: Bools, known: Bools, variance: Floats) -> None:
+        """Add what is known of sets (m, n) on each fill, (fills, m), with the variance of its measurement.
+
+        The sets begin with those that are here already.
+        """
+        fresh = known.copy()
+        fresh[self.fill, self.row] = False
+        fill, row = np.nonzero(fresh)
+        old, new = len(self.row), len(row)
+        features = self.metric.features(rows[row])
+        squares = (features**2).sum(axis=1)
+        before, self.rows = self.root, rows
+        self.row, self.fill = np.concatenate([self.row, row]), np.concatenate([self.fill, fill])
+        self._features = np.concatenate([self._features, features])
+        self._squares = np.concatenate([self._squares, squares])
+        same = fill[:, None] == self.fill  # (new, p)
+        covariance = self.covariance(features, squares)
+        covariance = covariance * (FILLS + (1 - FILLS) * same) + LEVEL * same
+        covariance[np.arange(new), old + np.arange(new)] += NOISE + variance[fill, row]
+        if len(self._root) < old + new:
+            self._root = np.zeros((2 * (old + new), 2 * (old + new)))
+            self._root[:old, :old] = before
+        across = before @ covariance[:, :old].T  # (old, new)
+        own = np.linalg.inv(np.linalg.cholesky(covariance[:, old:] - across.T @ across))
+        self._root[old : old + new, :old] = -own @ (across.T @ before)
+        self._root[old : old + new, old : old + new] = own
+
+    def covariance(self, features: Floats, squares: Floats) -> Floats:
+        """The covariance (m, p) of log F of sets, by their features (m, .) and the squares of these, with all here."""
+        distance = (squares[:, None] + self._squares - 2 * (features @ self._features.T)) / 2
+        return np.asarray(VARIANCE * np.exp(-distance.clip(0) / REACH))
 
 
 class Surrogate:
-    """Bayesian linear regression of log F on the regions of a set, weighted by nearness to the set in question.
+    """A Gaussian process of log F over sets, whose covariance falls with their distance (`Metric`).
 
-    Neighbouring regions are expected to have like weights (a Gaussian process over their centres), so few sets
-    already tell something about all regions.
+    It expects nothing of sets far from all scored ones, and tells apart those that differ by a single exchange. Fills
+    differ in their level and a little in the rest; what is predicted is the mean over them.
     """
 
     def __init__(self, problem: Problem, objective: Objective) -> None:
-        self.prior = Prior.of(problem)
-        # An exchange of fine regions changes less than one of the coarse regions that they lie in.
-        self.near = NEAR if problem.parents is None else NEAR * problem.n / (1 + problem.parents.max())
+        self.metric = Metric.of(problem)
         # A probability moves by factors, a mean of two of them does not.
         self.logarithmic = objective.alpha == 1
+        self.observations = Observations(self.metric, 1)
 
     def fit(self, rows: Bools, scores: Floats, around: Bools, answers: Floats | None = None) -> None:
-        """Learn from sets (m, n) with F on each fill (fills, m), those near `around` (n,) most.
+        """Learn from sets (m, n) with F on each fill (fills, m), NaN where it is not known.
 
-        A set counts once for every fill on which F is known, that is, not NaN. Fills differ in their level, not in the
-        weights of the regions. If F is measured from `answers` (fills, m), it counts by how well it is known.
+        If F is measured from `answers` (fills, m), it counts by how well it is known. Predictions are relative to the
+        set `around` (n,).
         """
-        exchanges = np.abs(rows.astype(np.float64) - around).sum(axis=1) / 2
-        trust = FAR + (1 - FAR) * np.exp(-exchanges / self.near)
-        fills, row = np.nonzero(~np.isnan(scores))
-        group = np.unique(fills, return_inverse=True)[1]
-        values, variance = self._values(
-            scores[fills, row], np.full(len(row), np.inf) if answers is None else answers[fills, row]
-        )
-        trusts = trust[row]
-        share = trusts / np.bincount(group, trusts)[group]
-        values = values - np.bincount(group, share * values)[group]
-        self.around = around.astype(np.float64)
-        self.scale = max(1e-3, float(np.sqrt(trusts @ values**2 / trusts.sum())))
-        noise = (NOISE + variance / self.scale**2) / trusts
-        seen = Observations(rows, row, group, share, values / self.scale, noise)
-        few = self.prior.n > SMALL and len(row) < self.prior.n
+        self.around = around
+        known = ~np.isnan(scores)
+        if known.sum() > MOST:
+            known &= self._nearest(rows, known, MOST // 2)
+        values, variance = self._values(scores, np.full(scores.shape, np.inf) if answers is None else answers)
+        means = np.array([some[fill].mean() if fill.any() else 0.0 for some, fill in zip(values, known, strict=True)])
+        values = values - means[:, None]
+        self.scale = max(1e-3, float(np.sqrt((values[known] ** 2).mean())))
+        # Measurements get better, and their variance depends on the scale.
+        if variance.any() or not self.observations.part_of(rows, known):
+            self.observations = Observations(self.metric, len(scores))
+        seen = self.observations
         with one_thread():
-            self.posterior: Posterior = BySets(self.prior, seen) if few else ByRegions(self.prior, seen)
+            seen.add(rows, known, variance / self.scale**2)
+            self._weights = seen.root.T @ (seen.root @ (values[seen.fill, seen.row] / self.scale))  # (p,) K^-1 y
 
-    @property
-    def mean(self) -> Floats:
-        """The expected weights (n,)."""
-        return self.posterior.mean
+    def _nearest(self, rows: Bools, known: Bools, count: int) -> Bools:
+        """Which sets (m,) are nearest to `around`, for at most so many observations."""
+        apart = ((self.metric.features(rows) - self.metric.features(self.around[None])) ** 2).sum(axis=1)
+        nearest = np.argsort(apart, kind="stable")
+        near = np.zeros(len(rows), dtype=bool)
+        near[nearest[np.cumsum(known.sum(axis=0)[nearest]) <= count]] = True
+        return near
 
     def _values(self, scores: Floats, answers: Floats) -> tuple[Floats, Floats]:
-        """The quantity that the model is linear in, and its variance, given the number of answers."""
+        """The quantity that is modelled, and its variance, given the number of answers."""
         exact = np.isinf(answers)
         if exact.all():
             return np.log(scores + FLOOR) if self.logarithmic else scores, np.zeros_like(scores)
@@ -74,13 +132,39 @@ class Surrogate:
             return np.where(exact, np.log(scores + FLOOR), means), np.where(exact, 0.0, variances)
         return scores, np.where(exact, 0.0, (scores * (1 - scores) + 1 / finite) / finite)
 
+    @property
+    def _averaged(self) -> float:
+        """The covariance of log F on one fill with its mean over all of them, in units of its variance."""
+        return FILLS + (1 - FILLS) / self.observations.fills
+
+    @property
+    def slope(self) -> Floats:
+        """By how much log F is expected to rise with each region (n,), for small changes of `around`."""
+        seen, features = self.observations, self.metric.features(self.around[None])
+        weights = self._averaged * self._weights * seen.covariance(features, (features**2).sum(axis=1))[0]
+        sets = np.bincount(seen.row, weights, minlength=len(seen.rows))
+        return self.scale / REACH * self.metric.times(sets @ seen.rows - sets.sum() * self.around)
+
+    def draw(self, count: int, spread: float, rng: np.random.Generator) -> Floats:
+        """The slope with noise, (count, n): `spread` times what slopes are expected to be before any set is scored."""
+        deviation = self.scale * np.sqrt(VARIANCE / REACH)
+        return np.asarray(self.slope + spread * deviation * self.metric.draw(count, rng))
+
     def predict(self, rows: Bools) -> tuple[Floats, Floats]:
         """How much log F of sets (m, n) is expected to differ from that of `around`, and the standard deviation."""
-        changes = (rows - self.around).T
+        features = self.metric.features(np.concatenate([rows, self.around[None]]))
+        squares = (features**2).sum(axis=1)
+        apart = ((features[:-1] - features[-1]) ** 2).sum(axis=1) / 2
+        prior = self._averaged * 2 * VARIANCE * (1 - np.exp(-apart / REACH))
         with one_thread():
-            deviation = np.sqrt(self.posterior.deviation(changes) ** 2 + NEARBY)
-            return self.scale * (self.mean @ changes), self.scale * deviation
+            covariance = self.observations.covariance(features, squares)
+            difference = self._averaged * (covariance[:-1] - covariance[-1])  # (m, p)
+            learned = self.observations.root @ difference.T
+        deviation = np.sqrt((prior - (learned**2).sum(axis=0)).clip(0) + NOISE)
+        return self.scale * (difference @ self._weights), self.scale * deviation
 
-    def draw(self, count: int, spread: float, rng: np.random.Generator) -> Iterator[Floats]:
-        """`count` draws of the regions' weights (n,), with `spread` times their uncertainty (Thompson sampling)."""
-        return self.posterior.draw(count, spread, rng)
+    def expected_gain(self, rows: Bools) -> Floats:
+        """By how much log F of each set (m, n) is expected to exceed that of `around`, where falling short counts 0."""
+        change, deviation = self.predict(rows)
+        normal = np.exp(-((change / deviation) ** 2) / 2) / np.sqrt(2 * np.pi)
+        return np.asarray(deviation * normal + change * ndtr(change / deviation))

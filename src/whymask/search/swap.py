@@ -7,6 +7,7 @@ from math import inf
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from whymask.arrays import Bools, Floats
 from whymask.search.limits import Count, NonNegative
@@ -16,9 +17,9 @@ from whymask.search.race import RACED, race
 from whymask.search.stage import stage
 from whymask.search.surrogate import Surrogate
 
-LARGEST = 3  # regions exchanged at once at first; one fewer with every PATIENCE sets that are known
-PATIENCE = 150
-SPREAD = 0.5  # of the surrogate's uncertainty, when exchanges are drawn from it
+LARGEST = 3  # regions exchanged at once
+POOL = 8  # exchanges that are compared for each one that is scored
+SPREADS = (0.5, 1.0, 2.0)  # of the noise that exchanges are drawn with: more where the likely ones are known
 
 Allowed: TypeAlias = Callable[[Bools], bool]
 """Whether a mask (n,) may be proposed."""
@@ -68,8 +69,7 @@ def exchange(
         rows, scores, answers = problem.archive.near(objective, selection.mask)
         surrogate.fit(rows, scores, selection.mask, answers)
         known = {row.tobytes() for row in rows[rows.sum(axis=1) == size]}
-        largest = max(1, LARGEST - len(rows) // PATIENCE)
-        proposed = propose(selection.mask, surrogate, known, largest, min(together, tries), rng, allowed)
+        proposed = propose(selection.mask, surrogate, known, min(together, tries), rng, allowed)
         if not len(proposed):
             # Where a race dropped an exchange after some of the fills, the others might have shown it to be better.
             return replace(selection, local_optimum=problem.archive.fills == 1)
@@ -84,44 +84,52 @@ def propose(
     mask: Bools,
     surrogate: Surrogate,
     known: set[bytes],
-    largest: int,
     count: int,
     rng: np.random.Generator,
     allowed: Allowed | None = None,
 ) -> Bools:
-    """At most `count` masks (., n) not known yet: draws from the surrogate, then the single exchanges left over."""
-    fresh: dict[bytes, Bools] = {}
+    """At most `count` masks (., n) not known yet: those of a pool of exchanges that are expected to gain most."""
+    pool: dict[bytes, Bools] = {}
 
-    def add(row: Bools) -> None:
-        key = row.tobytes()
-        if key not in known and (allowed is None or allowed(row)):
-            fresh.setdefault(key, row)
+    def add(rows: Bools) -> None:
+        for row in rows:
+            key = row.tobytes()
+            if len(pool) < POOL * count and key not in known and (allowed is None or allowed(row)):
+                pool.setdefault(key, row)
 
-    for spread in (SPREAD, 2 * SPREAD, 4 * SPREAD, 8 * SPREAD):  # ever wilder, where the likely ones are known
-        for weights in surrogate.draw(4 * count, spread, rng):
-            if len(fresh) < count:
-                add(exchanged(mask, weights, int(rng.integers(1, largest + 1))))
-        if len(fresh) == count:
-            break
-    if len(fresh) < count:
-        for row in single_exchanges(mask, surrogate.mean):
-            if len(fresh) == count:
-                break
-            add(row)
-    return np.array(list(fresh.values()), dtype=bool).reshape(-1, len(mask))
+    for spread in SPREADS:
+        if len(pool) < POOL * count:
+            add(exchanged(mask, surrogate.draw(2 * POOL * count, spread, rng), rng))
+    if len(pool) < count:
+        add(single_exchanges(mask, surrogate.slope))
+    rows = np.array([*pool.values()], dtype=bool).reshape(-1, len(mask))
+    if len(rows) <= count:
+        return rows
+    return rows[np.sort(np.argsort(-surrogate.expected_gain(rows), kind="stable")[:count])]
 
 
-def exchanged(mask: Bools, weights: Floats, most: int) -> Bools:
-    """The best mask under `weights` that differs by one to `most` exchanges."""
+def exchanged(mask: Bools, weights: Floats, rng: np.random.Generator) -> Bools:
+    """For each weights of the regions, (m, n), the best mask by them that differs by one to three exchanges."""
     inside, outside = np.flatnonzero(mask), np.flatnonzero(~mask)
-    out = inside[np.argsort(weights[inside], kind="stable")]
-    into = outside[np.argsort(-weights[outside], kind="stable")]
-    row = mask.copy()
-    for number, (old, new) in enumerate(zip(out[:most], into[:most], strict=False)):
-        if number and weights[new] <= weights[old]:
-            break
-        row[old], row[new] = False, True
-    return row
+    most = min(LARGEST, len(inside), len(outside))
+    rows = np.repeat(mask[None], len(weights), axis=0)
+    if not most:
+        return rows
+    out, into = inside[lowest(weights[:, inside], most)], outside[lowest(-weights[:, outside], most)]
+    gains = np.take_along_axis(weights, into, axis=1) > np.take_along_axis(weights, out, axis=1)
+    gains[:, 0] = True  # one exchange in any case
+    gains &= np.arange(most) < rng.integers(1, most + 1, (len(weights), 1))
+    each, number = np.nonzero(gains)
+    rows[each, out[each, number]] = False
+    rows[each, into[each, number]] = True
+    return rows
+
+
+def lowest(values: Floats, count: int) -> NDArray[np.intp]:
+    """The columns of the lowest values of each row of a table (m, n), lowest first, (m, count)."""
+    some = np.argpartition(values, count - 1, axis=1)[:, :count]
+    order = np.argsort(np.take_along_axis(values, some, axis=1), axis=1)
+    return np.take_along_axis(some, order, axis=1)
 
 
 def single_exchanges(mask: Bools, weights: Floats) -> Bools:
