@@ -1,4 +1,4 @@
-"""Names for the arrays that are passed around, and numbers of unknown origin as arrays."""
+"""Names for the arrays that are passed around, arrays on devices, and numbers of unknown origin as arrays."""
 
 import sys
 from typing import Any, TypeAlias
@@ -13,6 +13,16 @@ Floats: TypeAlias = NDArray[np.float64]
 Masks: TypeAlias = NDArray[np.float32]
 Rows: TypeAlias = NDArray[Any]
 """Kept sets (B, n), or pixel masks (B, H, W) in [0, 1] that show 1 - m of the fill: each row is one masked image."""
+
+
+def on_device(values: Any, device: Any) -> Any:
+    """Values as a tensor on a device; the host does not wait until CUDA has finished what it was given before."""
+    import torch
+
+    tensor = torch.as_tensor(values)
+    if tensor.device.type == "cpu" and torch.device(device).type == "cuda":  # only copies of pinned memory do not wait
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
 
 
 def real_numbers(values: Any) -> Floats:

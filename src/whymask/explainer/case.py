@@ -36,7 +36,8 @@ from whymask.results.base import ExplainedImage
 from whymask.results.mask import EvidenceMask
 from whymask.results.ordering import Ordering
 from whymask.search.answer import AnswerOracle, score
-from whymask.search.driver import Piece, Progress, Search, SearchResult, drive, in_batches
+from whymask.search.batches import Piece, in_batches
+from whymask.search.driver import Progress, Search, SearchResult, drive
 from whymask.search.measured import Measured, MeasuredOracle
 from whymask.search.objective import SUFF_NECC, SUFFICIENCY, Ledger, Objective, OverFills
 from whymask.search.oracle import Oracle, Responses

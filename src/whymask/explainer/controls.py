@@ -15,7 +15,7 @@ from whymask.images.panels import cut
 from whymask.images.partition import Partition
 from whymask.models.base import Bound, Measures, Model
 from whymask.results.verdict import Controls, Kept
-from whymask.search.driver import Piece
+from whymask.search.batches import Piece
 from whymask.search.objective import SUFFICIENCY, OverFills, over_fills
 from whymask.search.oracle import Oracle
 

@@ -12,7 +12,8 @@ from whymask.explainer.responder import Filled, Responder
 from whymask.models.base import meaning
 from whymask.models.memory import PeakMemory
 from whymask.results.mask import EvidenceMask
-from whymask.search.driver import Search, drive, in_batches
+from whymask.search.batches import in_batches
+from whymask.search.driver import Search, drive
 from whymask.search.joint import Joint
 from whymask.search.objective import SUFFICIENCY, Ledger
 from whymask.search.oracle import Oracle

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from PIL import Image, ImageColor, ImageFilter
 
-from whymask.arrays import Bools, Masks
+from whymask.arrays import Bools, Masks, on_device
 from whymask.errors import WhymaskError, unknown
 from whymask.images.imaging import Canvas, ImageSource, load_image, resized
 
@@ -128,7 +128,7 @@ def compose(rows: Bools, index: Any, x: Any, x0: Any, room: Any = None) -> Any:
         room = None
     out = None if room is None else room[: len(rows)]
     if x.device.type != "cpu":
-        kept = torch.from_numpy(rows).to(x.device).index_select(1, index.flatten())
+        kept = on_device(rows, x.device).index_select(1, index.flatten())
         return torch.where(kept.view(len(rows), *index.shape), x, x0, out=out)
     # torch.where is not vectorised on CPUs: choose by bits instead, x0 ^ (kept & (x ^ x0)), four times as fast.
     word = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[x.element_size()]
@@ -155,7 +155,7 @@ def blend(masks: Masks | Any, pixel: Any, x: Any, x0: Any) -> Any:
         return (np.rint(mixed) if x.dtype.kind in "iu" else mixed).astype(x.dtype)
     import torch
 
-    flat = torch.as_tensor(masks, device=x.device).flatten(1)
+    flat = on_device(masks, x.device).flatten(1)
     kept = flat.index_select(1, pixel.flatten()).view(len(flat), *pixel.shape)
     if not x.is_floating_point():
         mixed = torch.lerp(x0.float(), x.float(), kept.float())

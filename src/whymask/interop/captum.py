@@ -16,7 +16,7 @@ from whymask.images.masking import compose, stack
 from whymask.images.partition import Partition, numbered, partition
 from whymask.methods import OF_SIZE, Recipe
 from whymask.search import Problem, Search, SearchResult, drive
-from whymask.search.driver import Piece
+from whymask.search.batches import Piece
 
 try:
     from captum.attr import Attribution  # type: ignore[import-untyped]

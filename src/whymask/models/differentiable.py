@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from scipy.ndimage import gaussian_filter
 
+from whymask.arrays import on_device
 from whymask.errors import WhymaskError
 from whymask.images.imaging import Canvas
 from whymask.images.masking import blend
@@ -45,7 +46,7 @@ class Softmax(Evidence):
     @classmethod
     def of(cls, logits: torch.Tensor, targets: Sequence[int]) -> Self:
         """From logits (B, classes) and the class of each row."""
-        column = torch.tensor(targets, device=logits.device)[:, None]
+        column = on_device(targets, logits.device)[:, None]
         logit, chance = (values.gather(1, column)[:, 0] for values in (logits, logits.softmax(dim=1)))
         return cls(logit, logits.logsumexp(dim=1), chance)
 

@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch.nn.functional import softplus
 
+from whymask.arrays import on_device
 from whymask.errors import WhymaskError, unknown
 from whymask.models.base import SCORE
 from whymask.models.differentiable import Evidence, Softmax
@@ -112,7 +113,7 @@ def evidence(outputs: torch.Tensor, targets: Sequence[int], activation: Activati
     """How outputs (B, ...), in fp32, support targets[i] in row i."""
     if activation == "softmax":
         return Softmax.of(outputs, targets)
-    column = torch.tensor(targets, device=outputs.device)[:, None]
+    column = on_device(targets, outputs.device)[:, None]
     value = answers(outputs, activation).gather(1, column)[:, 0]
     if activation == "sigmoid":
         return Evidence(value, softplus(value))

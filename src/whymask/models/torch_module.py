@@ -19,6 +19,7 @@ from whymask.images.imaging import Canvas, CentreCrop, Geometry
 from whymask.models.base import Bound, Response, composed
 from whymask.models.classifier import Classifier, check_scale
 from whymask.models.differentiable import Differentiable, Evidence
+from whymask.models.launched import launched
 from whymask.models.outputs import Activation, answers, check_activation, evidence, logits_in, names_of
 from whymask.models.precision import beside, converted
 from whymask.models.replays import CudaReplays, compiled, padded
@@ -150,10 +151,21 @@ class TorchClassifier(Classifier):
         """The module's outputs in fp32, whatever it computes in."""
         return self.logits(inputs).float()
 
+    def respond(self, inputs: Any, bounds: Sequence[Bound]) -> Response:
+        """Scores of the bounds' targets; on CUDA the host does not wait for them."""
+        if self.device.type != "cuda":
+            return super().respond(inputs, bounds)
+        targets = [self.wanted(bound) for bound in bounds]
+        return launched(lambda: self._scored(self.outputs(inputs), targets), self.device)
+
     def read(self, outputs: Any, targets: Sequence[int]) -> Response:
         """The score that `evidence` defines."""
-        score, top = self.evidence(outputs, targets).score, self.preferred(outputs)
-        return Response(score.double().cpu().numpy(), top.cpu().numpy())
+        score, top = self._scored(outputs, targets)
+        return Response(score.cpu().numpy(), top.cpu().numpy())
+
+    def _scored(self, outputs: torch.Tensor, targets: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
+        """The scores of the targets and the most probable answers, on the device."""
+        return self.evidence(outputs, targets).score.double(), self.preferred(outputs)
 
     def logits(self, inputs: torch.Tensor) -> torch.Tensor:
         """The module's outputs (B, classes) for a batch (B, 3, H, W), which is not changed."""

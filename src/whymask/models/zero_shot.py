@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.functional import normalize, softplus
 
+from whymask.arrays import on_device
 from whymask.errors import WhymaskError
 from whymask.images.imaging import Geometry
 from whymask.models.base import Bound, Target
@@ -70,7 +71,7 @@ class ZeroShot(TorchClassifier):
 
     def evidence(self, outputs: torch.Tensor, targets: Sequence[int]) -> Evidence:
         """From image features: of each target alone, or among the classes and the image's own free text."""
-        wanted = torch.tensor(targets, device=self.device)
+        wanted = on_device(targets, self.device)
         own = self.scale * (normalize(outputs) * self.texts[wanted]).sum(dim=1)
         if self.bias is not None:
             return Evidence(own + self.bias, softplus(own + self.bias))
