@@ -2,8 +2,9 @@
 
 A step is everything around one answer of the model: the search, the cache, the ledger, batching and the checks.
 Then the share of the forward limit on a simulated device, which takes its time while the host goes on: forwards * time
-of one image in a full batch / wall time of the searches. It is measured twice in turn: waiting for each forward, and
-with replies that are late.
+of one image in a full batch / time of the searches, when the host waits for each forward and when replies are late. The
+clock is the processor time of this process and the time it would have waited, so other work on the machine counts
+little.
 
 Run: python benchmarks/driver.py
 """
@@ -48,15 +49,21 @@ class Device:
     """
 
     def __init__(self, late: bool) -> None:
-        self.late, self.free = late, 0.0  # when it will have computed everything launched so far
+        self.late = late
+        self.free = 0.0  # when it will have computed everything launched so far
+        self.waited = 0.0  # seconds that the host would have waited
+
+    def now(self) -> float:
+        """The time, in seconds."""
+        return time.process_time() + self.waited
 
     def __call__(self, pieces):
         """Launch a batch and wait for it, or return what waits for it."""
         images = sum(len(rows) for _, rows in pieces)
-        end = self.free = max(self.free, time.perf_counter()) + LAUNCH + images * IMAGE
+        end = self.free = max(self.free, self.now()) + LAUNCH + images * IMAGE
 
         def read():
-            time.sleep(max(0.0, end - time.perf_counter()))
+            self.waited += max(0.0, end - self.now())
             return [(rows @ weights) ** 2 for weights, rows in pieces]
 
         return read if self.late else read()
@@ -74,9 +81,10 @@ def searches(recipe: str, count: int):
 
 def share(recipe: str, count: int, late: bool) -> tuple[float, int]:
     """The share of the limit that searches together reach, and their forwards."""
-    start = time.perf_counter()
-    found = dict(drive(searches(recipe, count), Device(late), batch_size=BATCH))
-    seconds = time.perf_counter() - start
+    device = Device(late)
+    start = device.now()
+    found = dict(drive(searches(recipe, count), device, batch_size=BATCH))
+    seconds = device.now() - start
     forwards = sum(result.ledger.mec for result in found.values())
     return forwards * FULL / seconds, forwards
 

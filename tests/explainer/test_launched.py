@@ -65,6 +65,11 @@ def test_a_forward_is_under_way_while_searches_advance():
     assert set(later[1:-2]) == {2}  # greedy takes as many turns for each image, and knows the scores of the last one
 
 
+def test_a_module_on_the_cpu_answers_at_once():
+    case = Case.of(IMAGES[0], quadrants(), target=0, regions="grid:4x4")
+    assert type(case.model.respond(case.inputs(np.eye(16, dtype=bool)), [case.bound] * 16)) is Response
+
+
 def test_an_image_alone_is_explained_as_before():
     launching = Launching()
     found = whymask.explain(IMAGES[0], launching, k=3, **OPTIONS)
