@@ -259,15 +259,14 @@ def _drive(
     while True:
         sent = [search for flight in flights for search in flight.searches.values()]
         ready.update(islice(waiting, None if in_flight is None else in_flight - len(ready) - len(sent)))
-        under_way = [*ready.values(), *sent]
-        if not under_way:
+        if not (ready or sent):
             return
-        if ready and affordable and (purse := affordable(under_way)):
+        if ready and affordable and (purse := affordable([*ready.values(), *sent])):
             for search in ready.values():
                 search.fit(purse)
         yield from _ended(ready)
         if ready and len(flights) < 2:
-            some = [*islice(ready, -(-len(under_way) // 2) if halves else None)]
+            some = [*islice(ready, -(-(len(ready) + len(sent)) // 2) if halves else None)]
             flights.append(Flight({number: ready.pop(number) for number in some}))
             flights[-1].send(respond, batch_size, targets)
             halves = halves or flights[-1].late
