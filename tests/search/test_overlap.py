@@ -26,7 +26,6 @@ class Device:
     def __call__(self, pieces):
         number, self.batches = self.batches, self.batches + 1
         self.log.append(("launch", number))
-        self.sent = [rows.copy() for _, rows in pieces]
         copies = [(function, rows.copy()) for function, rows in pieces]
 
         def read():
