@@ -18,11 +18,12 @@ from whymask.models.hf import (
     configuration,
     from_checkpoint,
     model_from_checkpoint,
+    name_of,
     normalisation,
     pixel_steps,
     tokenization,
 )
-from whymask.models.packages import optional
+from whymask.models.packages import required
 from whymask.models.torch_module import device_of, evaluating, module_fingerprint
 from whymask.models.zero_shot import Texts, ZeroShot, lines
 from whymask.models.zoo import before_tensors
@@ -60,7 +61,7 @@ def load(
     return ZeroShot(**parts | texts, name=checkpoint, device=device, dtype=dtype, compile=compile)
 
 
-def from_module(
+def wrap_pair(
     model: Any,
     processor: Any,
     *,
@@ -76,8 +77,7 @@ def from_module(
     text tower has been trained, call this again.
     """
     parts = _towers(model, processor.image_processor, processor.tokenizer) | _texts(classes, templates)
-    name = model.config.name_or_path or type(model).__name__
-    return ZeroShot(**parts, name=name, device=device, dtype=dtype, compile=compile, borrowed=True)
+    return ZeroShot(**parts, name=name_of(model), device=device, dtype=dtype, compile=compile, borrowed=True)
 
 
 def _texts(classes: Texts, templates: Texts | None) -> dict[str, list[str]]:
@@ -177,9 +177,7 @@ def patched_steps(processor: Any) -> Any:
 
 
 def _open_clip(which: str, device: torch.device) -> dict[str, Any]:
-    open_clip = optional("open_clip")
-    if open_clip is None:
-        raise WhymaskError(f"clip:{which} needs open_clip: pip install 'whymask[clip]'.")
+    open_clip = required("open_clip", f"clip:{which} needs open_clip: pip install 'whymask[clip]'.")
     architecture, _, weights = (which, "", None) if which.startswith(WHOLE_MODELS) else which.partition("/")
     if weights == "":  # open_clip would initialise them at random
         raise WhymaskError(f"clip:{which} names no weights: pass 'clip:ARCH/WEIGHTS', such as 'clip:RN101/openai'.")

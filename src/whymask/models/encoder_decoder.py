@@ -14,7 +14,7 @@ import torch
 from whymask.errors import WhymaskError
 from whymask.models.dialogue import Context, Dialogue
 from whymask.models.generation import Said
-from whymask.models.hf import from_checkpoint
+from whymask.models.hf import from_checkpoint, name_of
 from whymask.models.image_text import ImageText
 from whymask.models.multimodal import OF_LOAD, check_borrowed, check_processor_options, load_module
 from whymask.models.processing import load_processor, template_of
@@ -202,7 +202,7 @@ def load(
 def wrap_pair(module: Any, processor: Any, *, max_side: int | None = MAX_SIDE, **options: Any) -> EncoderDecoder:
     """An encoder-decoder model that is already there, with its processor; it stays the caller's."""
     check_family(module.config)
-    name = module.config.name_or_path or type(module).__name__
+    name = name_of(module)
     check_borrowed(processor, options, name)
     return _kind(module)(module, processor, name=name, max_side=max_side, options=options, borrowed=True)
 

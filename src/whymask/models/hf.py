@@ -1,4 +1,4 @@
-"""Hugging Face image classifiers, by checkpoint name or folder, or as a ready pipeline."""
+"""Image classifiers of transformers; and how its checkpoints are loaded and identified, whatever they do."""
 
 import hashlib
 import json
@@ -144,34 +144,23 @@ def classifier(
     )
 
 
-def from_pipeline(
-    pipeline: Any,
+def wrap_pair(
+    model: Any,
+    processor: Any,
     *,
     device: str | None = None,
     dtype: str | None = None,
     compile: bool = False,
     activation: Activation | None = None,
 ) -> TorchClassifier:
-    """A ready transformers.pipeline("image-classification"), whose model is left as it is."""
-    if getattr(pipeline, "task", None) != "image-classification":
-        raise WhymaskError(f"pipelines for {pipeline.task} cannot be explained: wrap a function, see docs/models.md.")
-    model = pipeline.model
-    name = model.config.name_or_path or type(model).__name__
-    options: dict[str, Any] = {"device": device, "dtype": dtype, "compile": compile, "activation": activation}
-    return classifier(model, pipeline.image_processor, name, borrowed=True, **options)
-
-
-def with_processor(
-    model: Any,
-    processor: Any,
-    *,
-    device: str | None = None,
-    dtype: str | None = None,
-    activation: Activation | None = None,
-) -> TorchClassifier:
     """An image classifier that is already there, with its image processor; it is left as it is."""
-    name = model.config.name_or_path or type(model).__name__
-    return classifier(model, processor, name, device=device, dtype=dtype, activation=activation, borrowed=True)
+    options: dict[str, Any] = {"device": device, "dtype": dtype, "compile": compile, "activation": activation}
+    return classifier(model, processor, name_of(model), borrowed=True, **options)
+
+
+def name_of(model: Any) -> str:
+    """The name or path that a model of transformers was loaded by, else its class."""
+    return model.config.name_or_path or type(model).__name__
 
 
 def decodes(config: Any) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from whymask.errors import WhymaskError, unknown
-from whymask.models.hf import model_from_checkpoint
+from whymask.models.hf import model_from_checkpoint, name_of
 from whymask.models.image_text import ImageText
 from whymask.models.processing import load_processor
 from whymask.models.torch_module import device_of, dtype_of
@@ -70,7 +70,7 @@ def load_module(
 
 def wrap_pair(module: Any, processor: Any, *, max_side: int | None = 1024, **options: Any) -> ImageText:
     """A model that is already there, with its processor; it stays the caller's (see `load` for the options)."""
-    name = module.config.name_or_path or type(module).__name__
+    name = name_of(module)
     check_borrowed(processor, options, name)
     return ImageText(module, processor, name=name, max_side=max_side, options=options, borrowed=True)
 

@@ -19,16 +19,16 @@ TASKS = {
     "segmentation": "whymask.models.segmentation:FunctionSegmenter",
     "recognition": "whymask.models.recognition:FunctionRecogniser",
 }
-"""What functions return besides scores."""
+"""The classes for functions that return something else than scores, by task."""
 MODULE_TASKS = {
     "detection": "whymask.models.torch_detector:wrap_module",
     "segmentation": "whymask.models.torch_segmenter:wrap_module",
 }
-"""The same of torch modules; one that reads text is passed as a function."""
-
+"""The same for torch modules; one that reads text is passed as a function."""
 
 PIPELINES: dict[str, Callable[[Any], Any]] = {
     "image-text-to-text": attrgetter("processor"),
+    "image-classification": attrgetter("image_processor"),
     "object-detection": attrgetter("image_processor"),
     "image-segmentation": attrgetter("image_processor"),
     "zero-shot-object-detection": lambda pipeline: pipeline,
@@ -74,6 +74,8 @@ def wrap(model: Any, processor: Any = None, *, task: str | None = None, **option
         wrapper = _with_processor(model, processor)
         check_options(wrapper, options, "wrap", given=2)
         return cast(Model, wrapper(model, processor, **options))
+    if hasattr(model, "task") and hasattr(model, "image_processor"):
+        raise WhymaskError(f"pipelines for {model.task} cannot be explained: wrap a function, see docs/models.md.")
     if is_module:
         _check_module(model, task, options)
     if task is not None:
@@ -82,8 +84,6 @@ def wrap(model: Any, processor: Any = None, *, task: str | None = None, **option
             raise unknown("task", task, tasks)
         module, _, kind = tasks[task].partition(":")
         wrapper = getattr(import_module(module), kind)
-    elif hasattr(model, "task") and hasattr(model, "image_processor"):
-        wrapper = import_module("whymask.models.hf").from_pipeline
     elif is_module:
         wrapper = import_module("whymask.models.torch_module").wrap_module
     elif callable(model):
@@ -121,22 +121,20 @@ def _with_processor(model: Any, processor: Any) -> Callable[..., Any]:
         raise WhymaskError(f"a processor belongs to a model of transformers, not to {type(model).__name__}.")
     if not (hasattr(processor, "image_processor") or hasattr(processor, "preprocess")):  # a tokenizer
         raise _processor_missing(model)
-    kind = type(model).__name__
+    kind, reads = type(model).__name__, hasattr(processor, "tokenizer")
     if kind.endswith("ForObjectDetection"):
-        family = "hf_zero_shot_detector" if hasattr(processor, "tokenizer") else "hf_detector"
-        module, function = f"whymask.models.{family}", "wrap_pair"
+        family = "hf_zero_shot_detector" if reads else "hf_detector"
     elif kind.endswith("Segmentation"):
-        module, function = "whymask.models.hf_segmenter", "wrap_pair"
-    elif hasattr(model, "logit_scale") and hasattr(processor, "tokenizer"):  # CLIP, SigLIP
-        module, function = "whymask.models.clip", "from_module"
-    elif hasattr(processor, "tokenizer"):
-        decodes = import_module("whymask.models.hf").decodes(model.config)
-        module, function = f"whymask.models.{'encoder_decoder' if decodes else 'multimodal'}", "wrap_pair"
+        family = "hf_segmenter"
+    elif hasattr(model, "logit_scale") and reads:  # CLIP, SigLIP
+        family = "clip"
+    elif reads:
+        family = "encoder_decoder" if import_module("whymask.models.hf").decodes(model.config) else "multimodal"
     elif callable(getattr(model, "can_generate", None)) and model.can_generate():  # an image processor will not do
         raise _processor_missing(model)
     else:
-        module, function = "whymask.models.hf", "with_processor"
-    return cast(Callable[..., Any], getattr(import_module(module), function))
+        family = "hf"
+    return cast(Callable[..., Any], import_module(f"whymask.models.{family}").wrap_pair)
 
 
 def load(name: str, /, **options: Any) -> Model:

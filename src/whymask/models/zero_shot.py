@@ -124,7 +124,7 @@ def lines(texts: Texts) -> list[str]:
     if isinstance(texts, str | os.PathLike):
         path = Path(texts)
         if not path.is_file():
-            raise WhymaskError(f"there is no file {path}.")
+            raise WhymaskError(f"there is no file {path}: pass a list of texts, or a file with one a line.")
         texts = path.read_text(encoding="utf-8").splitlines()
     found = [text.strip() for text in texts if text.strip()]
     if not found:

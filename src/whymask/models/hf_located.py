@@ -1,8 +1,8 @@
-"""A vision model of transformers with its image processor: pixels in, outputs of any kind."""
+"""What detectors and segmenters of transformers share: a module and the image processor that makes its inputs."""
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,8 +19,8 @@ from whymask.models.torch_module import DTYPE_NAMES, device_of, dtype_of, evalua
 from whymask.utils.digest import digest
 
 
-class Vision:
-    """Runs a module on what its processor makes of images.
+class HfLocated(Located):
+    """A module that takes the pixels its processor makes of an image.
 
     The canvas is what the processor resizes an image to, without padding. A module that this package has loaded is
     converted and frozen; a borrowed one runs as it is, where it is.
@@ -38,15 +38,11 @@ class Vision:
         if not borrowed:
             converted(module, name, self.device, self.dtype)
         self._weights = None if borrowed else module_fingerprint(module)
+        labels = module.config.id2label
+        self.classes = [str(labels[i]) for i in range(len(labels))]
         self.geometry = Preprocessed([self._resized])
         self.settings = {"device": str(self.device), "dtype": DTYPE_NAMES[self.dtype], **beside(module, self.dtype)}
         self.batch_size = 4 if self.device.type == "cpu" else 32
-
-    @classmethod
-    def around(cls, module: Any, processor: Any, *, device: str | None, dtype: str | None) -> Self:
-        """A module that is already there, with its image processor; it is left as it is."""
-        name = module.config.name_or_path or type(module).__name__
-        return cls(module, processor, name, device=device, dtype=dtype, borrowed=True)
 
     @property
     def fingerprint(self) -> str:
@@ -62,15 +58,23 @@ class Vision:
         made: torch.Tensor = self._processed(canvas, do_resize=False, return_tensors="pt")["pixel_values"][0]
         return made.to(self.device, self.dtype)
 
-    def __call__(self, inputs: torch.Tensor, **besides: Any) -> Any:
-        """The module's outputs for pixels (B, 3, H, W)."""
+    def outputs(self, inputs: torch.Tensor, **others: Any) -> Any:
+        """What the module returns for pixels (B, 3, H, W) and its other inputs."""
         with torch.no_grad(), evaluating(self.module) if self.borrowed else nullcontext():
             try:
-                return self.module(pixel_values=inputs, **besides)
+                return self.module(pixel_values=inputs, **others)
             except Exception as error:  # of the family's own code
                 if is_out_of_memory(error):
                     raise
-                raise cannot(self.module, self.name, error) from error
+                raise self.unsupported(error) from error
+
+    def unsupported(self, reason: Exception) -> WhymaskError:
+        """The error for a family that works in another way than is expected here."""
+        said = " ".join(f"{type(reason).__name__}: {reason}".split())[:200]
+        return WhymaskError(
+            f"models such as {self.name} ({type(self.module).__name__}) cannot be explained by whymask ({said}): wrap "
+            "a function, see docs/locate.md."
+        )
 
     def _resized(self, image: Image.Image) -> Canvas:
         """What the processor resizes and crops an image to; padding shows no part of any image."""
@@ -92,57 +96,20 @@ class Vision:
     def _processed(self, image: Any, **options: Any) -> Any:
         made = self.processor(images=image, **options)
         if np.ndim(made["pixel_values"]) != 4 or len(made["pixel_values"]) != 1:
-            raise cannot(self.module, self.name, ValueError("its processor cuts images into pieces"))
+            raise self.unsupported(ValueError("its processor cuts images into pieces"))
         return made
 
 
-class OnVision(Located):
-    """What detectors and segmenters of transformers share."""
-
-    def __init__(self, vision: Vision) -> None:
-        self.vision, self.name, self.geometry = vision, vision.name, vision.geometry
-        self.settings, self.batch_size = vision.settings, vision.batch_size
-
-    @property
-    def fingerprint(self) -> str:
-        """That of the module and its processor."""
-        return self.vision.fingerprint
-
-    def encode(self, canvas: Canvas) -> torch.Tensor:
-        """Normalised pixels (3, H, W)."""
-        return self.vision.encode(canvas)
-
-
-def cannot(module: Any, name: str, reason: Exception) -> WhymaskError:
-    """The error for a family that cannot be run in this way."""
-    said = " ".join(f"{type(reason).__name__}: {reason}".split())[:200]
-    return WhymaskError(
-        f"models such as {name} ({type(module).__name__}) cannot be explained by whymask ({said}): wrap a function, "
-        "see docs/locate.md."
-    )
-
-
-def load_parts(kinds: Sequence[str], processor: str, checkpoint: str) -> tuple[Any, Any]:
-    """A checkpoint's module, of the first of transformers' classes that has its type, and its processor."""
+def load_pair(kinds: Sequence[str], processor: str, checkpoint: str) -> tuple[Any, Any]:
+    """The module of a checkpoint, by the first of transformers' auto classes that fits it, and its processor."""
     import transformers
 
     with quiet():  # it says which of two image processors it takes
         made = from_checkpoint(getattr(transformers, processor), checkpoint)
         config = from_checkpoint(transformers.AutoConfig, checkpoint)
-    known = [kind for kind in kinds if type(config) in getattr(transformers, kind)._model_mapping]
+    classes = {kind: getattr(transformers, kind)._model_mapping.get(type(config), None) for kind in kinds}
+    known = {kind: found for kind, found in classes.items() if found is not None}
     if not known:
         raise WhymaskError(f"{checkpoint} is a {config.model_type}, which transformers has no {kinds[0]} for.")
-    named = [
-        kind for kind in known if getattr(transformers, kind)._model_mapping[type(config)].__name__ in classes(config)
-    ]
-    return model_from_checkpoint(getattr(transformers, (named or known)[0]), checkpoint), made
-
-
-def classes(config: Any) -> list[str]:
-    """The classes that a checkpoint was saved with."""
-    return list(config.architectures or ())
-
-
-def names_of(config: Any) -> list[str]:
-    """The names of a model's classes."""
-    return [str(config.id2label[i]) for i in range(len(config.id2label))]
+    saved_as = next((kind for kind, found in known.items() if found.__name__ in (config.architectures or ())), None)
+    return model_from_checkpoint(getattr(transformers, saved_as or next(iter(known))), checkpoint), made
