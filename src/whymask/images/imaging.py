@@ -166,6 +166,50 @@ def resized(image: Image.Image, size: tuple[int, int]) -> Canvas:
     return np.asarray(image.resize(size, Image.Resampling.BICUBIC))
 
 
+def capped(image: Image.Image, max_side: int) -> Image.Image:
+    """The image, reduced to at most `max_side` pixels on its longer side."""
+    shrink = max_side / max(image.size)
+    if shrink >= 1:
+        return image
+    return Image.fromarray(resized(image, (max(1, round(image.width * shrink)), max(1, round(image.height * shrink)))))
+
+
+def sides(size: int | tuple[int, int]) -> tuple[int, int]:
+    """(height, width) of a size that is one number of pixels or both; anything else raises an error."""
+    pixels = [whole("size", side, 1) for side in np.array(size, dtype=object).ravel()]
+    if len(pixels) not in (1, 2):
+        raise WhymaskError(f"size is a number of pixels or (height, width), not {size!r}.")
+    return pixels[0], pixels[-1]
+
+
+@dataclass(frozen=True)
+class WholeImage(Geometry):
+    """For models that take pictures of any size: the whole image, its longer side at most `max_side`.
+
+    "own" and "squash" are the same here.
+    """
+
+    max_side: int | None = 512  # None: as large as it is
+    size: int | tuple[int, int] | None = None  # a side of a square, or (height, width), when the model wants one size
+    enlarge: bool = False  # whether smaller images are enlarged to it
+
+    def __post_init__(self) -> None:
+        if self.max_side is not None:
+            whole("max_side", self.max_side, 1)
+        if self.size is not None:
+            object.__setattr__(self, "size", sides(self.size))
+
+    def _placed(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
+        if resize == "none":
+            return np.asarray(image), WHOLE
+        if self.size is not None:
+            height, width = sides(self.size)
+            return resized(image, (width, height)), WHOLE
+        scale = 1.0 if self.max_side is None else self.max_side / max(image.size)
+        scale = scale if self.enlarge else min(1.0, scale)
+        return resized(image, (max(1, round(image.width * scale)), max(1, round(image.height * scale)))), WHOLE
+
+
 @dataclass(frozen=True)
 class CentreCrop(Geometry):
     """The central part of the image that has the grid's proportions, `share` of the largest, brought to the grid.
@@ -177,16 +221,12 @@ class CentreCrop(Geometry):
     share: float = 1.0
 
     def __post_init__(self) -> None:
-        for side in np.ravel(self.size):
-            whole("size", side, 1)
-        if np.size(self.size) > 2:
-            raise WhymaskError(f"size is a number of pixels or (height, width), not {self.size!r}.")
+        sides(self.size)
 
     @property
     def shape(self) -> tuple[int, int]:
         """(H, W) of the grid."""
-        height, width = np.broadcast_to(self.size, 2).tolist()
-        return height, width
+        return sides(self.size)
 
     def _placed(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
         width, height = image.size

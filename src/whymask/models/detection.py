@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from whymask.arrays import Floats
 from whymask.errors import ImageError, WhymaskError, unknown
-from whymask.images.imaging import Box, Canvas, ImageSource
-from whymask.models.base import Response, Target, composed
+from whymask.images.imaging import Box, Canvas, ImageSource, WholeImage
+from whymask.models.base import Response, Target
 from whymask.models.classifier import is_number
-from whymask.models.function import WholeImage, function_fingerprint
+from whymask.models.function import FromFunction
 from whymask.models.located import Located, Point
 
 LEAST = 0.05  # what scores less is not seen
@@ -133,14 +133,12 @@ class Detector(Located):
         return Response(np.clip(np.array(support, dtype=np.float64), 0, 1), None)
 
 
-class FunctionDetector(Detector):
+class FunctionDetector(FromFunction, Detector):
     """A function from images (B, H, W, 3) uint8 to the objects in them, a dictionary for each image, as of torchvision.
 
     "boxes" are (m, 4): left, top, right and bottom in pixels of the image; "scores" (m,) in [0, 1]; "labels" (m,) are
     numbers of `labels`, or names.
     """
-
-    channels_first = False
 
     def __init__(
         self,
@@ -151,19 +149,8 @@ class FunctionDetector(Detector):
         max_side: int = 1333,
         batch_size: int = 4,
     ) -> None:
-        self.function, self.classes, self.name, self.batch_size = function, list(labels), name, batch_size
-        self.geometry = WholeImage(max_side)
-        self.settings = {}
-
-    @property
-    def fingerprint(self) -> str:
-        """That of the function, and of the classes."""
-        about = function_fingerprint(self.function, self.name)
-        return composed(about, geometry=self.geometry.fingerprint, classes=self.classes)
-
-    def encode(self, canvas: Canvas) -> Canvas:
-        """The pixels themselves."""
-        return canvas
+        self.classes = list(labels)
+        super().__init__(function, name, batch_size, WholeImage(max_side), classes=self.classes)
 
     def detect(self, inputs: Any, classes: Sequence[Sequence[str]], shape: tuple[int, int]) -> list[Boxes]:
         """What the function returns, as shares of the image."""

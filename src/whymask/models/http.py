@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from whymask.arrays import Floats
 from whymask.errors import WhymaskError, whole
+from whymask.images.imaging import WholeImage
 from whymask.models.base import Bound, Response, Target, View, composed
-from whymask.models.function import WholeImage
 from whymask.models.remote import Remote, RemoteBound, Served, png
 from whymask.models.spending import Spending
 
@@ -64,7 +64,7 @@ class HttpModel(Served):
             max_requests, max_cost: the most that may be sent, and spent, as long as this model lives.
         """
         self.per_request = whole("batch_size", batch_size, 1)
-        self.geometry = WholeImage(whole("max_side", max_side, 1))
+        self.geometry = WholeImage(max_side)
         self.remote = Remote(
             url,
             timeout=timeout,

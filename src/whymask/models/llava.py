@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from whymask.errors import WhymaskError, whole
-from whymask.images.imaging import WHOLE, Box, Canvas, Geometry, Preprocessed, Resize, resized
+from whymask.images.imaging import WHOLE, Box, Canvas, Geometry, Preprocessed, Resize, capped, resized
 from whymask.models.hf import from_checkpoint, pixel_steps
 from whymask.models.towers import TowerMllm, load_parts
 
@@ -40,11 +40,7 @@ class Capped(Geometry):
     max_side: int
 
     def _placed(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
-        shrink = self.max_side / max(image.size)
-        if resize != "none" and shrink < 1:
-            size = (max(1, round(image.width * shrink)), max(1, round(image.height * shrink)))
-            image = Image.fromarray(resized(image, size))
-        return self.geometry.place(image, resize)
+        return self.geometry.place(image if resize == "none" else capped(image, self.max_side), resize)
 
 
 class Llava(TowerMllm):

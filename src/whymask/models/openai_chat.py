@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Self, cast
 
 from whymask.errors import WhymaskError, whole
-from whymask.images.imaging import ImageSource, Resize
+from whymask.images.imaging import ImageSource, Resize, WholeImage
 from whymask.models.base import Bound, Response, View, composed
 from whymask.models.chat.engine import Request
 from whymask.models.chat.messages import LOSSY, Conversation, Pictures, check_format
@@ -18,7 +18,6 @@ from whymask.models.chat.scored import Masked, scored
 from whymask.models.chat.tokens import Said
 from whymask.models.chat.top import TopTokens
 from whymask.models.dialogue import FIRST, Answer, cases, spelt, unmarked
-from whymask.models.function import WholeImage
 from whymask.models.remote import Remote, RemoteBound, Served
 from whymask.models.spending import Spending, prompt_tokens
 from whymask.utils.redact import urls_in
@@ -106,7 +105,7 @@ class OpenAIChatModel(Served):
         )
         if prompt is not None and (system is not None or max_pixels is not None):
             raise WhymaskError("with prompt= the system prompt is a part of it, and /generate takes no max_pixels.")
-        self.geometry = WholeImage(whole("max_side", max_side, 1))
+        self.geometry = WholeImage(max_side)
         self.remote = Remote(
             base_url,
             "/chat/completions" if prompt is None else "/generate",

@@ -15,7 +15,7 @@ from PIL import Image
 from threadpoolctl import ThreadpoolController
 
 from whymask.errors import WhymaskError
-from whymask.images.imaging import WHOLE, Box, Canvas, Geometry, Resize, resized
+from whymask.images.imaging import WHOLE, Box, Canvas, Geometry, Resize, capped, resized
 from whymask.models.dialogue import Dialogue
 from whymask.models.hf import from_checkpoint, quiet
 from whymask.models.layout import Inputs, Layout, alike
@@ -267,10 +267,8 @@ class OwnPreprocessing(Geometry):
     def _placed(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
         if resize == "none":
             return np.asarray(image), WHOLE
-        if self.max_side is not None and max(image.size) > self.max_side:
-            shrink = self.max_side / max(image.size)
-            size = (max(1, round(image.width * shrink)), max(1, round(image.height * shrink)))
-            image = Image.fromarray(resized(image, size))
+        if self.max_side is not None:
+            image = capped(image, self.max_side)
         canvas, box = self._own(image)
         if resize == "own":
             return canvas, box

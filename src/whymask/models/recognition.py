@@ -15,10 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from whymask.arrays import Floats, real_numbers
 from whymask.errors import ImageError, WhymaskError, whole
-from whymask.images.imaging import Canvas
-from whymask.models.base import Response, Target, composed
+from whymask.images.imaging import Canvas, WholeImage
+from whymask.models.base import Response, Target
 from whymask.models.classifier import is_number
-from whymask.models.function import WholeImage, function_fingerprint
+from whymask.models.function import FromFunction
 from whymask.models.located import Located, Point
 
 Character: TypeAlias = tuple[int, int, int]
@@ -81,10 +81,8 @@ class Recogniser(Located):
         return Response(np.clip(np.array(scores, dtype=np.float64), 0, 1), None)
 
 
-class FunctionRecogniser(Recogniser):
+class FunctionRecogniser(FromFunction, Recogniser):
     """A function from images (B, H, W, 3) uint8 to probabilities (B, T, classes), T steps from left to right."""
-
-    channels_first = False
 
     def __init__(
         self,
@@ -93,26 +91,14 @@ class FunctionRecogniser(Recogniser):
         alphabet: Sequence[str],
         blank: int = 0,
         name: str = "function",
-        max_side: int = 1024,
-        size: tuple[int, int] | None = None,
+        max_side: int | None = 1024,
+        size: int | tuple[int, int] | None = None,
     ) -> None:
-        """With the characters by class, of which one is the blank, and (height, width) where the model wants one."""
-        self.function, self.alphabet, self.name, self.batch_size = function, list(alphabet), name, 32
-        self.blank = whole("blank", blank, 0)
+        """With the characters by class, of which one is the blank."""
+        self.alphabet, self.blank = list(alphabet), whole("blank", blank, 0)
         if self.blank >= len(self.alphabet):
             raise WhymaskError(f"the blank is one of the {len(self.alphabet)} classes of the alphabet, not {blank}.")
-        self.geometry = WholeImage(max_side, size)
-        self.settings = {}
-
-    @property
-    def fingerprint(self) -> str:
-        """That of the function, and of the alphabet."""
-        about = function_fingerprint(self.function, self.name)
-        return composed(about, geometry=self.geometry.fingerprint, alphabet=self.alphabet, blank=self.blank)
-
-    def encode(self, canvas: Canvas) -> Canvas:
-        """The pixels themselves."""
-        return canvas
+        super().__init__(function, name, 32, WholeImage(max_side, size), alphabet=self.alphabet, blank=blank)
 
     def probabilities(self, inputs: Any) -> Floats:
         """What the function returns."""

@@ -10,12 +10,11 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from whymask.errors import WhymaskError, whole
-from whymask.images.imaging import Canvas, ImageSource, Resize
+from whymask.images.imaging import Canvas, ImageSource, Resize, WholeImage
 from whymask.models.base import Bound, Response, Target, View, composed
 from whymask.models.chat.messages import LOSSY, Conversation, Pictures, check_format
 from whymask.models.chat.probe import LATER, PLAIN, QUESTION
 from whymask.models.dialogue import MARKED
-from whymask.models.function import WholeImage
 from whymask.models.openai_chat import bearer
 from whymask.models.posting import StatusError
 from whymask.models.remote import Remote, RemoteBound, Served
@@ -94,7 +93,7 @@ class AnsweringModel(Served):
         self.samples, self.scorer = whole("samples", samples, 1), scorer
         self.reported = whole("reported", reported, 1)
         self.temperature, self.tokens = temperature, None if tokens is None else whole("tokens", tokens, 1)
-        self.geometry = WholeImage(whole("max_side", max_side, 1))
+        self.geometry = WholeImage(max_side)
         self.batch_size = 8 * self.remote.at_once
         self.at_once = self._probed()
         self.spending.usual = ceil(self.samples / self.at_once)

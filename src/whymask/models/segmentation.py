@@ -9,10 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from whymask.arrays import Bools, Floats, real_numbers
 from whymask.errors import ImageError, WhymaskError, unknown
-from whymask.images.imaging import Canvas
-from whymask.models.base import Response, Target, composed
+from whymask.images.imaging import Canvas, WholeImage
+from whymask.models.base import Response, Target
 from whymask.models.classifier import is_number
-from whymask.models.function import WholeImage, function_fingerprint
+from whymask.models.function import FromFunction
 from whymask.models.located import Located, Point
 
 Segment: TypeAlias = tuple[int, Bools]
@@ -66,10 +66,8 @@ class Segmenter(Located):
         return int(target)
 
 
-class FunctionSegmenter(Segmenter):
+class FunctionSegmenter(FromFunction, Segmenter):
     """A function from images (B, H, W, 3) uint8 to probabilities (B, h, w, classes), at any resolution."""
-
-    channels_first = False
 
     def __init__(
         self,
@@ -77,22 +75,11 @@ class FunctionSegmenter(Segmenter):
         *,
         labels: Sequence[str],
         name: str = "function",
-        max_side: int = 512,
+        max_side: int | None = 512,
         size: int | tuple[int, int] | None = None,
     ) -> None:
-        self.function, self.classes, self.name, self.batch_size = function, list(labels), name, 16
-        self.geometry = WholeImage(max_side, (size, size) if isinstance(size, int) else size)
-        self.settings = {}
-
-    @property
-    def fingerprint(self) -> str:
-        """That of the function, and of the classes."""
-        about = function_fingerprint(self.function, self.name)
-        return composed(about, geometry=self.geometry.fingerprint, classes=self.classes)
-
-    def encode(self, canvas: Canvas) -> Canvas:
-        """The pixels themselves."""
-        return canvas
+        self.classes = list(labels)
+        super().__init__(function, name, 16, WholeImage(max_side, size), classes=self.classes)
 
     def probabilities(self, inputs: Any, column: int | None = None) -> Floats:
         """What the function returns."""

@@ -33,7 +33,7 @@ class TorchDetector(FunctionDetector):
     def fingerprint(self) -> str:
         """That of the module (of a borrowed one as it is now) and of the classes."""
         weights = self._weights or module_fingerprint(self.module, code=True)
-        return composed(weights, geometry=self.geometry.fingerprint, classes=self.classes)
+        return composed(weights, **self.besides)
 
     def _found(self, images: NDArray[np.uint8]) -> list[Mapping[str, Any]]:
         pixels = torch.tensor(images, device=self.device).permute(0, 3, 1, 2).float() / 255

@@ -7,10 +7,9 @@ import torch
 
 from whymask.arrays import Floats
 from whymask.errors import WhymaskError
-from whymask.images.imaging import Canvas, Geometry, Preprocessed
+from whymask.images.imaging import Canvas, Geometry, Preprocessed, WholeImage
 from whymask.models.base import composed
 from whymask.models.classifier import check_scale
-from whymask.models.function import WholeImage
 from whymask.models.segmentation import Segmenter
 from whymask.models.torch_module import IMAGENET, device_of, evaluating, home_of, module_fingerprint
 
@@ -97,5 +96,5 @@ def wrap_module(
 ) -> TorchSegmenter:
     """A segmenter that is already there; it is left as it is."""
     check_scale(mean, std)
-    geometry = WholeImage(max_side, (size, size) if isinstance(size, int) else size)
-    return TorchSegmenter(module, geometry, labels, mean=mean, std=std, name=type(module).__name__, borrowed=True)
+    geometry, name = WholeImage(max_side, size), type(module).__name__
+    return TorchSegmenter(module, geometry, labels, mean=mean, std=std, name=name, borrowed=True)
