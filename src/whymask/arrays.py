@@ -1,4 +1,4 @@
-"""Names for the arrays that are passed around, and numbers of unknown origin as arrays."""
+"""Types of arrays, and the conversion of what a model returns to one."""
 
 import sys
 from typing import Any, TypeAlias
@@ -17,7 +17,7 @@ Rows: TypeAlias = NDArray[Any]
 
 def real_numbers(values: Any) -> Floats:
     """What a model or a function returned, as float64; tensors may be of any type, on any device, with gradients."""
-    torch = sys.modules.get("torch")  # nobody has a tensor without it
+    torch = sys.modules.get("torch")  # without it there are no tensors
     kind = type(values).__name__
     if torch is not None and isinstance(values, torch.Tensor):
         values = values.detach().cpu()

@@ -73,7 +73,7 @@ def test_what_is_not_there_is_a_sentence(detector):
     for target, words in (
         ((60, 5), "sees nothing at that point; it sees dog, cat"),
         ((70, 5), "lies outside of what the model sees of the image, which has 64 x 64 pixels"),
-        (2, "sees 2 objects, so 2 is none of them"),
+        (2, "sees 2 objects, so there is no object 2"),
     ):
         with pytest.raises(ImageError, match=words):
             detector.bind(photo(), target=target)

@@ -218,6 +218,19 @@ class Hub:
         raise OSError("nothing there")
 
 
+class Silent:
+    """Stands in for a class of transformers that fails without a message."""
+
+    @staticmethod
+    def from_pretrained(checkpoint, **options):
+        raise ValueError
+
+
+def test_an_error_without_a_message_is_named_by_its_type(tmp_path):
+    with pytest.raises(WhymaskError, match="with transformers: ValueError"):
+        hf.from_checkpoint(Silent, str(tmp_path))
+
+
 def test_a_hub_that_cannot_be_reached_is_not_tried_again(monkeypatch):
     asked = []
 

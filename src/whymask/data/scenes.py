@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from whymask.data.pope import EACH, Question, Sampling, ask, pick, together
 from whymask.images.scenes import OBJECTS, SEED, generator, plan, scene
 
-COUNTED = 4000  # training scenes whose objects tell what is popular and what comes together
+COUNTED = 4000  # training scenes over whose objects frequencies are counted
 
 
 def questions(sampling: Sampling, images: int = 500) -> list[Question]:

@@ -1,4 +1,4 @@
-"""From whatever holds an image to RGB pixels on a model's input grid."""
+"""Reads images from any source as RGB pixels, and brings them to a model's input grid."""
 
 import hashlib
 import re
@@ -32,7 +32,7 @@ MAX_PIXELS = 64_000_000
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "AVIF", "HEIF")
 """AVIF where Pillow decodes it (from 11.3), HEIF (HEIC) where pillow-heif is installed."""
 DRAWN = ("scene:", "described:")
-"""What the names of images begin with that are drawn, not read."""
+"""Prefixes of the names of images that are drawn instead of read."""
 
 
 def load_image(source: ImageSource, *, formats: tuple[str, ...] = FORMATS, max_pixels: int = MAX_PIXELS) -> Image.Image:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch.nn import Identity
 
-from whymask.errors import WhymaskError
+from whymask.errors import WhymaskError, first_line
 from whymask.images.imaging import Preprocessed
 from whymask.models.base import composed
 from whymask.models.hf import (
@@ -222,6 +222,6 @@ def _built(open_clip: Any, architecture: str, weights: str | None) -> tuple[Any,
             )
     except (RuntimeError, ValueError, OSError, UnpicklingError, UserWarning) as error:
         name = f"{architecture}/{weights}" if weights else architecture
-        raise WhymaskError(f"open_clip cannot load {name!r}: {str(error).splitlines()[0]}") from None
+        raise WhymaskError(f"open_clip cannot load {name!r}: {first_line(error)}") from None
     config = open_clip.get_model_config(architecture)
     return model.eval(), transform, {**config, "quick_gelu": quick or config.get("quick_gelu", False)}

@@ -13,11 +13,11 @@ from whymask.arrays import Floats
 from whymask.errors import ImageError, WhymaskError, unknown
 from whymask.images.imaging import Box, Canvas, ImageSource, WholeImage
 from whymask.models.base import Response, Target
-from whymask.models.classifier import is_number
+from whymask.models.classifier import is_name
 from whymask.models.function import FromFunction
 from whymask.models.located import Located, Point
 
-LEAST = 0.05  # what scores less is not seen
+LEAST = 0.05  # boxes that score less are ignored
 SAME = 0.5  # overlap above which two boxes of one class are one object
 NUMBER = r"(-?[0-9.]+)"
 PLACED = re.compile(rf"(.+) at {NUMBER}, *{NUMBER}, *{NUMBER}, *{NUMBER}")
@@ -63,7 +63,7 @@ class Detection:
 
 
 class Detector(Located):
-    """Names boxes and scores them; a family adds `encode` and `detect`."""
+    """Explains one box; a family implements `encode` and `detect`."""
 
     classes: list[str]
 
@@ -97,9 +97,9 @@ class Detector(Located):
             try:
                 left, top, right, bottom = map(float, sides)
             except ValueError:
-                raise WhymaskError(f"{target!r} names no box: 'dog at 0.1,0.2,0.5,0.9' would.") from None
+                raise WhymaskError(f"{target!r} is not a box: write it as 'dog at 0.1,0.2,0.5,0.9'.") from None
             return _aimed(_named(label, self.sought(label)), (left, top, right, bottom), 0)
-        label = target if isinstance(target, str) and not is_number(target) else None
+        label = str(target) if is_name(target) else None
         classes = self.sought(label)
         column = None if label is None else classes.index(_named(label, classes))
         (found,) = self.detect(inputs[None], [classes], canvas.shape[:2])
@@ -117,7 +117,7 @@ class Detector(Located):
                 raise ImageError(f"{self.name} sees nothing at that point{_seen(found, classes)}.")
         number = int(target) if isinstance(target, int | str) else 0
         if not 0 <= number < len(objects):
-            raise ImageError(f"{self.name} sees {len(objects)} objects, so {number} is none of them.")
+            raise ImageError(f"{self.name} sees {len(objects)} objects, so there is no object {number}.")
         _, column, box = objects[number]
         return _aimed(classes[column], box, 1)
 
@@ -134,7 +134,7 @@ class Detector(Located):
 
 
 class FunctionDetector(FromFunction, Detector):
-    """A function from images (B, H, W, 3) uint8 to the objects in them, a dictionary for each image, as of torchvision.
+    """A function from images (B, H, W, 3) uint8 to a dictionary of the objects in each, as torchvision's detectors.
 
     "boxes" are (m, 4): left, top, right and bottom in pixels of the image; "scores" (m,) in [0, 1]; "labels" (m,) are
     numbers of `labels`, or names.

@@ -11,13 +11,13 @@ from typing import Any, Literal
 
 import torch
 
-from whymask.errors import WhymaskError
+from whymask.errors import WhymaskError, first_line
 from whymask.models.dialogue import Context, Dialogue
 from whymask.models.generation import Said
 from whymask.models.hf import from_checkpoint, name_of
 from whymask.models.image_text import ImageText
-from whymask.models.multimodal import OF_LOAD, check_borrowed, check_processor_options, load_module
-from whymask.models.processing import load_processor, template_of
+from whymask.models.multimodal import check_borrowed, load_module, load_processor, separated
+from whymask.models.processing import template_of
 
 Place = Literal["encoder", "header", "decoder"]
 """Where the question goes."""
@@ -50,7 +50,7 @@ class EncoderDecoder(ImageText):
         start, forced = first("decoder_start_token_id", "bos_token_id"), first("forced_bos_token_id")
         return [token for token in (*start, *forced) if token >= 0]
 
-    def speaks(self, processor: Any) -> Dialogue:
+    def dialogue_of(self, processor: Any) -> Dialogue:
         """Answers begin a text, or continue the question; only an encoder's prompts may have a chat template."""
         template = template_of(processor.processor) if self.place == "encoder" else SimpleNamespace(chat_template=None)
         return _Decoded(processor.tokenizer, self.name, template, self.place)
@@ -133,8 +133,8 @@ class _Asked:
         try:
             made = dict(self.processor(images=list(images), **words, **options))
         except OSError as error:  # Pix2Struct writes questions in a font that transformers downloads
-            reason = str(error).strip().splitlines()[0]
-            raise WhymaskError(f"the font in which this model reads questions cannot be loaded: {reason}") from None
+            message = f"the font in which this model reads questions cannot be loaded: {first_line(error)}"
+            raise WhymaskError(message) from None
         prompts = text if self.place == "decoder" else [""] * len(text)
         begun = [[*self.start, *self.tokenizer(each, add_special_tokens=False)["input_ids"]] for each in prompts]
         return made | {"decoder_input_ids": torch.tensor(begun)}
@@ -170,17 +170,7 @@ class _Pair:
         return self.image_processor(images, **options)
 
 
-def load(
-    checkpoint: str,
-    *,
-    device: str = "cpu",
-    dtype: str | None = None,
-    device_map: Any = None,
-    quantization_config: Any = None,
-    attn_implementation: str | None = None,
-    max_side: int | None = MAX_SIDE,
-    **options: Any,
-) -> EncoderDecoder:
+def load(checkpoint: str, *, max_side: int | None = MAX_SIDE, **options: Any) -> EncoderDecoder:
     """An encoder-decoder checkpoint; the options are those of `multimodal.load`."""
     import transformers
 
@@ -191,11 +181,10 @@ def load(
         processor: Any = _Pair(*(from_checkpoint(part, checkpoint) for part in parts))
     else:
         processor = load_processor(checkpoint)
-    check_processor_options(processor, options, checkpoint, OF_LOAD)
+    placed, options = separated(processor, options, checkpoint)
     answers = "BlipForQuestionAnswering" in (config.architectures or ())
     kind = "AutoModelForVisualQuestionAnswering" if answers else "AutoModelForImageTextToText"
-    placed = {"device_map": device_map, "quantization_config": quantization_config}
-    module = load_module(kind, checkpoint, device, dtype, attn_implementation, placed)
+    module = load_module(kind, checkpoint, **placed)
     return _kind(module)(module, processor, name=checkpoint, max_side=max_side, options=options)
 
 

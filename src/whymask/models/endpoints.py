@@ -24,7 +24,7 @@ LONGEST_WAIT = 30.0  # seconds, also when the server's Retry-After asks for more
 
 @dataclass(eq=False)
 class Endpoint:
-    """One URL of a model, and how it is doing."""
+    """One URL of a model, and its state."""
 
     url: httpx.URL
     shown: str  # without secrets

@@ -18,8 +18,9 @@ import numpy as np
 import torch
 from PIL import Image
 
-from whymask.errors import WhymaskError
+from whymask.errors import WhymaskError, first_line
 from whymask.images.imaging import Preprocessed
+from whymask.models.batching import is_out_of_memory
 from whymask.models.outputs import Activation, names_of
 from whymask.models.torch_module import TorchClassifier
 
@@ -49,7 +50,7 @@ def from_checkpoint(kind: Any, checkpoint: str, **options: Any) -> Any:
     try:
         return kind.from_pretrained(checkpoint, trust_remote_code=False, **options)
     except (OSError, ValueError, KeyError, ImportError) as error:  # before 5.19 image processors need torchvision
-        reason = str(error).strip().splitlines()[0]
+        reason = first_line(error)
         if missing := re.search(r"requires the (\w+) library", reason):
             needed = missing[1].lower()
             pip = "'whymask[hf]'" if needed in ("sentencepiece", "protobuf") else needed
@@ -64,7 +65,7 @@ def unreachable_hub() -> str | None:
     """The hub's address where it cannot be reached, asked once; transformers itself would try for half a minute."""
     from huggingface_hub import constants
 
-    if constants.HF_HUB_OFFLINE or getproxies():  # nothing is asked, or somebody else
+    if constants.HF_HUB_OFFLINE or getproxies():  # it is not asked, or a proxy is
         return None
     address = urlsplit(constants.ENDPOINT)
     port = address.port or (80 if address.scheme == "http" else 443)
@@ -97,6 +98,26 @@ def model_from_checkpoint(kind: Any, checkpoint: str, **options: Any) -> Any:
 
 def _some(names: list[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+@contextmanager
+def reporting(model: Any, name: str, instead: str) -> Iterator[None]:
+    """Report errors of a model's own code in one line, except running out of memory; see `unsupported`."""
+    try:
+        yield
+    except WhymaskError:
+        raise
+    except Exception as error:  # of any kind
+        if is_out_of_memory(error):
+            raise
+        raise unsupported(model, name, error, instead) from error
+
+
+def unsupported(model: Any, name: str, reason: Exception, instead: str) -> WhymaskError:
+    """The error for a model that works in another way than its families do here; it says what to do instead."""
+    said = " ".join(f"{type(reason).__name__}: {reason}".split())[:200]
+    family = f"models of the family {model.config.model_type!r} such as {name}"
+    return WhymaskError(f"{family} cannot be explained by whymask ({said}): {instead}.")
 
 
 @contextmanager

@@ -17,7 +17,7 @@ class HfDetector(HfLocated, Detector):
         """The box of every query, with the scores of all classes."""
         outputs = self.outputs(inputs)
         if "pred_boxes" not in outputs or outputs["logits"].ndim != 3:
-            raise self.unsupported(ValueError("it returns no boxes of queries"))
+            raise self.unsupported("it returns no boxes of queries")
         logits = outputs["logits"].double()
         # A class more than there are names says that there is no object; then the classes exclude each other.
         exclusive = logits.shape[-1] == len(self.classes) + 1

@@ -11,12 +11,13 @@ from PIL import Image
 from whymask.errors import WhymaskError
 from whymask.images.imaging import Canvas, Preprocessed
 from whymask.models.base import composed
-from whymask.models.batching import is_out_of_memory
-from whymask.models.hf import configuration, from_checkpoint, model_from_checkpoint, quiet
+from whymask.models.hf import configuration, from_checkpoint, model_from_checkpoint, quiet, reporting, unsupported
 from whymask.models.located import Located
 from whymask.models.precision import beside, converted
 from whymask.models.torch_module import DTYPE_NAMES, device_of, dtype_of, evaluating, home_of, module_fingerprint
 from whymask.utils.digest import digest
+
+INSTEAD = "wrap a function, see docs/locate.md"
 
 
 class HfLocated(Located):
@@ -60,21 +61,13 @@ class HfLocated(Located):
 
     def outputs(self, inputs: torch.Tensor, **others: Any) -> Any:
         """What the module returns for pixels (B, 3, H, W) and its other inputs."""
-        with torch.no_grad(), evaluating(self.module) if self.borrowed else nullcontext():
-            try:
-                return self.module(pixel_values=inputs, **others)
-            except Exception as error:  # of the family's own code
-                if is_out_of_memory(error):
-                    raise
-                raise self.unsupported(error) from error
+        mode = evaluating(self.module) if self.borrowed else nullcontext()
+        with torch.no_grad(), mode, reporting(self.module, self.name, INSTEAD):
+            return self.module(pixel_values=inputs, **others)
 
-    def unsupported(self, reason: Exception) -> WhymaskError:
-        """The error for a family that works in another way than is expected here."""
-        said = " ".join(f"{type(reason).__name__}: {reason}".split())[:200]
-        return WhymaskError(
-            f"models such as {self.name} ({type(self.module).__name__}) cannot be explained by whymask ({said}): wrap "
-            "a function, see docs/locate.md."
-        )
+    def unsupported(self, reason: str) -> WhymaskError:
+        """The error for a module or processor that does something else than is expected here."""
+        return unsupported(self.module, self.name, ValueError(reason), INSTEAD)
 
     def _resized(self, image: Image.Image) -> Canvas:
         """What the processor resizes and crops an image to; padding shows no part of any image."""
@@ -96,7 +89,7 @@ class HfLocated(Located):
     def _processed(self, image: Any, **options: Any) -> Any:
         made = self.processor(images=image, **options)
         if np.ndim(made["pixel_values"]) != 4 or len(made["pixel_values"]) != 1:
-            raise self.unsupported(ValueError("its processor cuts images into pieces"))
+            raise self.unsupported("its processor cuts images into pieces")
         return made
 
 

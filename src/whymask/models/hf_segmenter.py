@@ -29,7 +29,7 @@ class HfSegmenter(HfLocated, Segmenter):
             chances = torch.einsum("bqc,bqhw->bchw", wanted, masks.double().sigmoid()).clamp(max=1)
             column = None if column is None else 0
         if chances.ndim != 4:
-            raise self.unsupported(ValueError("it returns no classes of pixels"))
+            raise self.unsupported("it returns no classes of pixels")
         chosen = chances.permute(0, 2, 3, 1) if column is None else chances[:, column]
         found: Floats = chosen.cpu().numpy()
         return found

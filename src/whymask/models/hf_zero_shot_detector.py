@@ -46,7 +46,7 @@ class ZeroShotDetector(HfLocated, Detector):
         words = {name: torch.cat([one[name] for one, _ in asked]).to(self.device) for name in asked[0][0]}
         outputs = self.outputs(inputs, **words)
         if "pred_boxes" not in outputs or "logits" not in outputs:
-            raise self.unsupported(ValueError("it returns no boxes of queries"))
+            raise self.unsupported("it returns no boxes of queries")
         scores = outputs["logits"].double().sigmoid()
         if asked[0][1]:  # by token
             tokens = [[scores[i][:, span].amax(dim=1) for span in spans] for i, (_, spans) in enumerate(asked)]

@@ -12,7 +12,8 @@ from whymask.arrays import Floats
 from whymask.errors import WhymaskError, whole
 from whymask.images.imaging import WholeImage
 from whymask.models.base import Bound, Response, Target, View, composed
-from whymask.models.remote import Remote, RemoteBound, Served, png
+from whymask.models.chat.messages import encoded
+from whymask.models.remote import Remote, RemoteBound, Served
 from whymask.models.spending import Spending
 
 OWN_ANSWER = "the server's answer"
@@ -116,4 +117,4 @@ class HttpModel(Served):
 
 
 def _body(images: NDArray[np.uint8], target: str | int | None) -> dict[str, Any]:
-    return {"images": [png(image) for image in images], "target": target}
+    return {"images": [encoded(image, "png") for image in images], "target": target}

@@ -233,18 +233,7 @@ class OpenAIChatModel(Served):
         return Response(found.each, found.top)
 
     def _posed(self, view: View, question: str) -> ChatBound:
-        return ChatBound(
-            **vars(view),
-            target=FIRST.target,
-            inputs=view.canvas,
-            fill_inputs=view.fill,
-            key=(view.canvas.shape, view.panels),
-            probes=0,
-            channels_first=False,
-            sent=question,
-            answer=FIRST,
-            said=(),
-        )
+        return ChatBound.of(view, FIRST.target, sent=question, probes=0, answer=FIRST, said=())
 
     def _pictures(self, canvas: Any, bound: ChatBound) -> Pictures:
         return Pictures(canvas, bound.panels, self.form)

@@ -29,7 +29,7 @@ class PixelBound(Bound):
 
 
 class PixelModel(GridModel):
-    """Brings images to its inputs; a family adds `encode`."""
+    """A model whose inputs are pixels; a family implements `encode`."""
 
     deterministic = True
     default_k = 8

@@ -1,4 +1,4 @@
-"""JSON by POST: what is sent, what is read of a reply, and what may be said about it."""
+"""Sends JSON by POST and reads the reply; errors quote it without secrets."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Client:
         """The JSON of the reply; all its numbers are floats, so an integer of 400 digits is infinite.
 
         Where the request may be sent again, this raises a `NoReplyError`, where that would not help, a `WhymaskError`.
-        Both call the server by its name.
+        Both messages call the server `name`.
         """
         try:
             async with asyncio.timeout(self.timeout):

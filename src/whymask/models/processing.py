@@ -17,7 +17,7 @@ from threadpoolctl import ThreadpoolController
 from whymask.errors import WhymaskError
 from whymask.images.imaging import WHOLE, Box, Canvas, Geometry, Resize, capped, resized
 from whymask.models.dialogue import Dialogue
-from whymask.models.hf import from_checkpoint, quiet
+from whymask.models.hf import quiet
 from whymask.models.layout import Inputs, Layout, alike
 from whymask.models.levels import LEFT_OUT, Levels, chart, learn
 from whymask.utils.digest import digest
@@ -316,44 +316,6 @@ def _in_size(options: dict[str, Any], size: Any) -> dict[str, Any]:
 def template_of(processor: Any) -> Any:
     """What applies the chat template of a processor: itself, or its tokenizer."""
     return processor if getattr(processor, "chat_template", None) else processor.tokenizer
-
-
-def load_processor(checkpoint: str) -> Any:
-    """The processor of a checkpoint; without videos where what they need, such as torchvision, is missing."""
-    import transformers
-    from transformers.models.auto import processing_auto
-
-    try:
-        return from_checkpoint(transformers.AutoProcessor, checkpoint)
-    except WhymaskError:
-        config = from_checkpoint(transformers.AutoConfig, checkpoint)
-        settings, _ = transformers.ProcessorMixin.get_processor_dict(checkpoint)
-        names: Any = getattr(processing_auto, "PROCESSOR_MAPPING_NAMES", {})
-        kind = getattr(transformers, settings.get("processor_class") or names.get(config.model_type) or "", None)
-        if kind is None or "video_processor" not in kind.get_attributes():
-            raise
-    return from_checkpoint(_without_videos(kind), checkpoint)
-
-
-def _without_videos(kind: Any) -> Any:
-    """A class of processors that takes no videos and needs nothing for them."""
-    import transformers
-
-    parts: dict[str, Any] = {
-        "image_processor": transformers.AutoImageProcessor,
-        "tokenizer": transformers.AutoTokenizer,
-        "feature_extractor": transformers.AutoFeatureExtractor,
-    }
-
-    def arguments(_: Any, name: str, /, settings: Any = None, **options: Any) -> list[Any]:
-        names = kind.get_attributes()
-        return [parts[part].from_pretrained(name, **options) if part in parts else None for part in names]
-
-    def check(self: Any, name: str, part: Any) -> Any:
-        return None if part is None else kind.check_argument_for_proper_class(self, name, part)
-
-    changed = {"_get_arguments_from_pretrained": classmethod(arguments), "check_argument_for_proper_class": check}
-    return type(kind.__name__, (kind,), changed)
 
 
 def _holds_arrays(value: Any) -> bool:

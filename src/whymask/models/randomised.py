@@ -1,6 +1,6 @@
-"""A model that unlearns: its weights shuffled layer by layer, from the output down (Adebayo et al., 2018).
+"""Cascading randomisation: a model's weights shuffled layer by layer, from the output down (Adebayo et al., 2018).
 
-Evidence that stays the same when the model no longer knows anything was never about the model.
+Evidence that stays the same when all weights are random does not depend on what the model has learned.
 """
 
 from collections.abc import Iterator

@@ -17,7 +17,7 @@ from whymask.arrays import Floats, real_numbers
 from whymask.errors import ImageError, WhymaskError, whole
 from whymask.images.imaging import Canvas, WholeImage
 from whymask.models.base import Response, Target
-from whymask.models.classifier import is_number
+from whymask.models.classifier import is_name
 from whymask.models.function import FromFunction
 from whymask.models.located import Located, Point
 
@@ -26,14 +26,14 @@ Character: TypeAlias = tuple[int, int, int]
 
 
 class Recogniser(Located):
-    """Reads texts and scores their characters; a family adds `encode` and `probabilities`."""
+    """Explains characters of a text; a family implements `encode` and `probabilities`."""
 
     alphabet: Sequence[str]  # by class; the blank's is not used
     blank: int
 
     @abstractmethod
     def probabilities(self, inputs: Any) -> Floats:
-        """Those of all classes at every step (B, T, C), for inputs (B, ...)."""
+        """Probabilities of all classes at every step (B, T, C), for inputs (B, ...)."""
 
     def read(self, chances: Floats) -> list[Character]:
         """The characters that probabilities (T, C) give."""
@@ -64,8 +64,8 @@ class Recogniser(Located):
             begin = text.index(target)
             first, last = np.searchsorted(ends, [begin, begin + len(target) - 1])
             return Target.named(target), tuple(read[first : last + 1]), 1
-        if isinstance(target, str) and not is_number(target):
-            raise ImageError(f"{self.name} reads {text!r}, and so no {target!r}.")
+        if is_name(target):
+            raise ImageError(f"{self.name} reads {text!r}, which does not contain {target!r}.")
         number = int(target)
         if not 0 <= number < len(read):
             raise ImageError(f"{self.name} reads {text!r}: its characters have the numbers 0 to {len(read) - 1}.")

@@ -11,7 +11,7 @@ from whymask.arrays import Bools, Floats, real_numbers
 from whymask.errors import ImageError, WhymaskError, unknown
 from whymask.images.imaging import Canvas, WholeImage
 from whymask.models.base import Response, Target
-from whymask.models.classifier import is_number
+from whymask.models.classifier import is_name
 from whymask.models.function import FromFunction
 from whymask.models.located import Located, Point
 
@@ -20,13 +20,13 @@ Segment: TypeAlias = tuple[int, Bools]
 
 
 class Segmenter(Located):
-    """Names segments and scores them; a family adds `encode` and `probabilities`."""
+    """Explains one segment; a family implements `encode` and `probabilities`."""
 
     classes: list[str]
 
     @abstractmethod
     def probabilities(self, inputs: Any, column: int | None = None) -> Floats:
-        """Those of all classes (B, h, w, C), or of one of them (B, h, w), for inputs (B, ...)."""
+        """Probabilities of all classes (B, h, w, C), or of one of them (B, h, w), for inputs (B, ...)."""
 
     def locate(self, inputs: Any, canvas: Canvas, target: int | str | Point | None) -> tuple[Target, Segment, int]:
         """The segment of a class, by its number, its name or a point in it; by default the largest."""
@@ -57,10 +57,11 @@ class Segmenter(Located):
 
     def _column(self, target: int | str) -> int:
         known = {name.lower(): column for column, name in reversed(list(enumerate(self.classes)))}
-        if isinstance(target, str) and target.strip().lower() in known:
-            return known[target.strip().lower()]
-        if isinstance(target, str) and not is_number(target):
-            raise unknown("target", target, self.classes)
+        name = str(target).strip().lower()
+        if isinstance(target, str) and name in known:
+            return known[name]
+        if is_name(target):
+            raise unknown("target", name, self.classes)
         if not 0 <= int(target) < len(self.classes):
             raise WhymaskError(f"target {target} is outside the model's classes 0 ... {len(self.classes) - 1}.")
         return int(target)

@@ -94,7 +94,7 @@ class Spends(Protocol):
 
     spending: Spending
 
-    def tokens_expected(self, height: int, width: int, question: str | None) -> tuple[int, int] | None:
+    def tokens_expected(self, height: int, width: int, question: str | None) -> tuple[float, float] | None:
         """About how many tokens the request for an image of this size has, and its reply, where that can be known."""
 
 

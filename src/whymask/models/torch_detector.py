@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from whymask.models.base import composed
 from whymask.models.detection import FunctionDetector
-from whymask.models.torch_module import device_of, evaluating, home_of, module_fingerprint
+from whymask.models.torch_module import evaluating, home_of, module_fingerprint
 
 LEAST = 0.01  # boxes that score less are left out; torchvision's own limits are for showing them
 
@@ -54,15 +54,6 @@ def all_boxes(module: torch.nn.Module) -> Iterator[None]:
     finally:
         for part, limit in zip(parts, limits, strict=True):
             part.score_thresh = limit
-
-
-def load(package: Any, architecture: str, pretrained: bool, name: str, device: str) -> TorchDetector:
-    """A detector by torchvision's name of it, in fp32."""
-    weights = package.models.get_model_weights(architecture).DEFAULT
-    none = {} if pretrained else {"weights_backbone": None}
-    module = package.models.get_model(architecture, weights=weights if pretrained else None, **none)
-    module.eval().requires_grad_(False).to(device_of(device))
-    return TorchDetector(module, weights.meta["categories"], name, borrowed=False)
 
 
 def wrap_module(module: torch.nn.Module, *, labels: Sequence[str]) -> TorchDetector:

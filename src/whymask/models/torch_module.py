@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from whymask.errors import WhymaskError, unknown
+from whymask.errors import WhymaskError, first_line, unknown
 from whymask.images.imaging import Canvas, CentreCrop, Geometry
 from whymask.models.base import Bound, Response, composed
 from whymask.models.classifier import Classifier, check_scale
@@ -229,7 +229,7 @@ def channels_last(module: torch.nn.Module) -> bool:
 
 
 def module_fingerprint(module: torch.nn.Module, *, code: bool = False) -> str:
-    """Identifies a module: a hash of its layers, as torch prints them, its plain attributes and all tensors.
+    """Identifies a module by a hash of its layers, as torch prints them, its plain attributes and all tensors.
 
     With `code`, the source of its classes is part of it: libraries have versions, a user's module does not.
     """
@@ -249,8 +249,8 @@ def _attributes(part: torch.nn.Module) -> dict[str, Any]:
 
     Dictionaries are left out: they are often caches.
     """
-    about = ("training", "name_or_path")  # explained in evaluation mode; where transformers has found the weights
-    public = {name: value for name, value in vars(part).items() if not name.startswith("_") and name not in about}
+    left_out = ("training", "name_or_path")  # neither the mode nor the path of the weights moves a score
+    public = {name: value for name, value in vars(part).items() if not name.startswith("_") and name not in left_out}
     named = {
         name: f"{getattr(value, '__module__', '')}.{value.__qualname__}" if inspect.isroutine(value) else value
         for name, value in public.items()
@@ -326,8 +326,7 @@ def wrap_module(
     try:
         outputs = model.logits(blank[None]).shape[1]
     except (RuntimeError, TypeError, IndexError, AssertionError) as error:  # of the module
-        reason = str(error).strip().partition("\n")[0]
-        raise WhymaskError(f"{name} fails on an image of shape {tuple(blank.shape)}: {reason}") from error
+        raise WhymaskError(f"{name} fails on an image of shape {tuple(blank.shape)}: {first_line(error)}") from error
     model.labels = names_of(name, outputs, labels, activation)
     return model
 

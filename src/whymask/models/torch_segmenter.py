@@ -7,11 +7,11 @@ import torch
 
 from whymask.arrays import Floats
 from whymask.errors import WhymaskError
-from whymask.images.imaging import Canvas, Geometry, Preprocessed, WholeImage
+from whymask.images.imaging import Canvas, Geometry, WholeImage
 from whymask.models.base import composed
 from whymask.models.classifier import check_scale
 from whymask.models.segmentation import Segmenter
-from whymask.models.torch_module import IMAGENET, device_of, evaluating, home_of, module_fingerprint
+from whymask.models.torch_module import IMAGENET, evaluating, home_of, module_fingerprint
 
 
 class TorchSegmenter(Segmenter):
@@ -65,24 +65,6 @@ class TorchSegmenter(Segmenter):
         chosen = chances.permute(0, 2, 3, 1) if column is None else chances[:, column]
         found: Floats = chosen.cpu().numpy()
         return found
-
-
-def load(package: Any, architecture: str, pretrained: bool, name: str, device: str) -> TorchSegmenter:
-    """A segmenter by torchvision's name of it, in fp32, with the preprocessing of its weights."""
-    weights = package.models.get_model_weights(architecture).DEFAULT
-    preset, resize = weights.transforms(), package.transforms.functional.resize
-    none = {} if pretrained else {"weights_backbone": None}
-    module = package.models.get_model(architecture, weights=weights if pretrained else None, **none)
-    module.eval().requires_grad_(False).to(device_of(device))
-    return TorchSegmenter(
-        module,
-        Preprocessed([lambda image: resize(image, preset.resize_size, interpolation=preset.interpolation)]),
-        weights.meta["categories"],
-        mean=[255 * value for value in preset.mean],
-        std=[255 * value for value in preset.std],
-        name=name,
-        borrowed=False,
-    )
 
 
 def wrap_module(

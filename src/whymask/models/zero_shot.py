@@ -13,7 +13,7 @@ from torch.nn.functional import normalize, softplus
 from whymask.errors import WhymaskError
 from whymask.images.imaging import Geometry
 from whymask.models.base import Bound, Target
-from whymask.models.classifier import is_number
+from whymask.models.classifier import is_name
 from whymask.models.differentiable import Evidence
 from whymask.models.packages import cache_folder
 from whymask.models.torch_module import TorchClassifier
@@ -60,10 +60,10 @@ class ZeroShot(TorchClassifier):
         self.texts = torch.from_numpy(matrix).to(self.device)  # (classes + free texts, D), rows of length 1
 
     def meant(self, target: int | str) -> Target:
-        """As of every classifier; any other text than a class name is a target too."""
-        known = {label.lower() for label in self.labels}
-        if isinstance(target, str) and not is_number(target) and target.strip().lower() not in known:
-            return Target.named(target.strip())
+        """As for every classifier; a text that is no class name is a target too."""
+        text = str(target).strip()
+        if is_name(target) and text.lower() not in {label.lower() for label in self.labels}:
+            return Target.named(text)
         if len(self.labels) == 1 and self.bias is None:
             raise WhymaskError(f"the only class of {self.name} scores 1 on every image: pass more classes.")
         return super().meant(target)

@@ -26,8 +26,6 @@ URL = re.compile(
 )  # without the punctuation after it
 SHORTEST = 4  # characters; what is shorter would be found everywhere in a text
 SHORTEST_VARIABLE = 8  # characters; a variable named like a secret often holds none
-
-
 LIST = re.compile(r"\s*,\s*(?=https?:)", re.IGNORECASE)
 
 
