@@ -12,13 +12,14 @@ Every scene follows from its split and number.
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeAlias, get_args
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from whymask.arrays import Bools
 from whymask.errors import WhymaskError
-from whymask.images.scenes import SEED, SIZE, VISIBLE, Floats, Split, board, shape, texture
+from whymask.images.scenes import SEED, SIZE, VISIBLE, Split, Values, Window, board, shape, texture
 
 NOUNS = ("tree", "mushroom", "cup", "plate", "moon", "star", "ball", "kite")  # a sentence names them in this order
 COLOURS = {
@@ -36,8 +37,6 @@ GROUPS = (0.15, 0.55, 0.3)  # how likely one, two or three groups are
 MEMBERS = (0.55, 0.25, 0.2)  # and one, two or three objects of a group
 HAZE = 0.2  # how likely a group is half transparent
 HIDDEN = 0.15  # how likely a board hides part of a group's first object
-
-Box: TypeAlias = tuple[slice, slice]
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,7 @@ class Described:
     pixels: NDArray[np.uint8]
     labels: NDArray[np.uint8]
 
-    def mask(self, groups: tuple[int, ...]) -> NDArray[np.bool_]:
+    def mask(self, groups: tuple[int, ...]) -> Bools:
         """Where any of these groups shows, (SIZE, SIZE)."""
         return np.isin(self.labels, [i + 1 for i in groups])
 
@@ -114,11 +113,11 @@ class Stencil:
     """Where an object covers the canvas."""
 
     group: int
-    box: Box
-    alpha: Floats
+    box: Window
+    alpha: Values
 
     @cached_property
-    def solid(self) -> NDArray[np.bool_]:
+    def solid(self) -> Bools:
         """Where its labels are."""
         return np.asarray(self.alpha > 0.5)
 
@@ -215,7 +214,7 @@ def _group(noun: str, corner: tuple[int, int], habit: float, rng: np.random.Gene
     )  # fmt: skip
 
 
-def _plank(box: Box, rng: np.random.Generator) -> Board:
+def _plank(box: Window, rng: np.random.Generator) -> Board:
     """A grey board before part of a box."""
     rows, columns = board(box, rng)
     grey = rng.uniform(0, 150) + rng.uniform(-10, 10, 3)
@@ -248,6 +247,6 @@ def _all_show(plan: Plan) -> bool:
     return bool((np.bincount(numbers.ravel(), minlength=len(stencils) + 1)[1:] >= VISIBLE).all())
 
 
-def _slices(plank: Board) -> Box:
+def _slices(plank: Board) -> Window:
     top, bottom, left, right = plank.box
     return slice(top, bottom), slice(left, right)

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from whymask.arrays import Bools
 from whymask.errors import WhymaskError, whole
 from whymask.images.imaging import Canvas
 from whymask.images.masking import compose, stack
@@ -162,7 +163,7 @@ class Example:
         index = torch.from_numpy(features.astype(np.int64)).to(x.device)
         return cls(x, x0, index, Partition(labels, "features"), target, number)
 
-    def masked(self, rows: NDArray[np.bool_]) -> torch.Tensor:
+    def masked(self, rows: Bools) -> torch.Tensor:
         """The masked copies (B, C, H, W) of kept sets (B, n)."""
         copies: torch.Tensor = compose(rows, self.index, self.x, self.x0)
         return copies
