@@ -71,7 +71,7 @@ def wrap_pair(
     dtype: str | None = None,
     compile: bool = False,
 ) -> ZeroShot:
-    """A CLIPModel, SiglipModel or Siglip2Model that is already there, with its processor; the model is left as it is.
+    """An existing CLIPModel, SiglipModel or Siglip2Model with its processor; the model is not modified.
 
     Images are seen with the weights the image tower has at that time. Texts, scale and bias are read here: after the
     text tower has been trained, call this again.

@@ -189,7 +189,7 @@ def load(checkpoint: str, *, max_side: int | None = MAX_SIDE, **options: Any) ->
 
 
 def wrap_pair(module: Any, processor: Any, *, max_side: int | None = MAX_SIDE, **options: Any) -> EncoderDecoder:
-    """An encoder-decoder model that is already there, with its processor; it stays the caller's."""
+    """An existing encoder-decoder model with its processor; it is not modified."""
     check_family(module.config)
     name = name_of(module)
     check_borrowed(processor, options, name)

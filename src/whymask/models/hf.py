@@ -174,7 +174,7 @@ def wrap_pair(
     compile: bool = False,
     activation: Activation | None = None,
 ) -> TorchClassifier:
-    """An image classifier that is already there, with its image processor; it is left as it is."""
+    """An existing image classifier with its image processor; it is not modified."""
     options: dict[str, Any] = {"device": device, "dtype": dtype, "compile": compile, "activation": activation}
     return classifier(model, processor, name_of(model), borrowed=True, **options)
 

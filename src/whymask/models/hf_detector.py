@@ -42,5 +42,5 @@ def load(checkpoint: str, *, device: str = "cpu", dtype: str = "fp32") -> HfDete
 
 
 def wrap_pair(module: Any, processor: Any, *, device: str | None = None, dtype: str | None = None) -> HfDetector:
-    """A detector that is already there, with its image processor; it is left as it is."""
+    """An existing detector with its image processor; it is not modified."""
     return HfDetector(module, processor, name_of(module), device=device, dtype=dtype, borrowed=True)

@@ -13,7 +13,7 @@ from whymask.images.imaging import Canvas, Preprocessed
 from whymask.models.base import composed
 from whymask.models.hf import configuration, from_checkpoint, model_from_checkpoint, quiet, reporting, unsupported
 from whymask.models.located import Located
-from whymask.models.precision import beside, converted
+from whymask.models.precision import converted, norm_settings
 from whymask.models.torch_module import DTYPE_NAMES, device_of, dtype_of, evaluating, home_of, module_fingerprint
 from whymask.utils.digest import digest
 
@@ -42,7 +42,11 @@ class HfLocated(Located):
         labels = module.config.id2label
         self.classes = [str(labels[i]) for i in range(len(labels))]
         self.geometry = Preprocessed([self._resized])
-        self.settings = {"device": str(self.device), "dtype": DTYPE_NAMES[self.dtype], **beside(module, self.dtype)}
+        self.settings = {
+            "device": str(self.device),
+            "dtype": DTYPE_NAMES[self.dtype],
+            **norm_settings(module, self.dtype),
+        }
         self.batch_size = 4 if self.device.type == "cpu" else 32
 
     @property

@@ -80,5 +80,5 @@ def load(
 def wrap_pair(
     module: Any, processor: Any, *, classes: Texts | None = None, device: str | None = None, dtype: str | None = None
 ) -> ZeroShotDetector:
-    """A zero-shot detector that is already there, with its processor; it is left as it is."""
+    """An existing zero-shot detector with its processor; it is not modified."""
     return ZeroShotDetector(module, processor, name_of(module), classes, device=device, dtype=dtype, borrowed=True)

@@ -1,4 +1,4 @@
-"""Loads any multimodal model of transformers: a checkpoint, or a model that is already there with its processor."""
+"""Loads any multimodal model of transformers: a checkpoint, or an existing model with its processor."""
 
 import inspect
 from collections.abc import Mapping
@@ -64,7 +64,7 @@ def load_module(
 
 
 def wrap_pair(module: Any, processor: Any, *, max_side: int | None = 1024, **options: Any) -> ImageText:
-    """A model that is already there, with its processor; it stays the caller's (see `load` for the options)."""
+    """An existing model with its processor; it is not modified (see `load` for the options)."""
     name = name_of(module)
     check_borrowed(processor, options, name)
     return ImageText(module, processor, name=name, max_side=max_side, options=options, borrowed=True)

@@ -1,4 +1,4 @@
-"""A user's own model: an object that is already there, or FILE.py:FUNCTION, a function that returns one."""
+"""A user's own model: an existing object, or FILE.py:FUNCTION, a function that returns one."""
 
 import inspect
 import sys
@@ -38,7 +38,7 @@ PIPELINES: dict[str, Callable[[Any], Any]] = {
 
 
 def wrap(model: Any, processor: Any = None, *, task: str | None = None, **options: Any) -> Model:
-    """A model that is already there: a transformers pipeline, a torch module, or a function over images.
+    """Wrap an existing model: a transformers pipeline, a torch module, or a function over images.
 
     A module of transformers is passed with its processor: a multimodal model that answers questions takes max_side and
     options of the processor (max_pixels, ...), CLIP or SigLIP classes and templates, an image classifier device, dtype

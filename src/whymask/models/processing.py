@@ -339,7 +339,7 @@ def _single(limits: ThreadpoolController) -> None:
 
 
 def _canvas(made: Any) -> Canvas | None:
-    """An image of a processor, of whatever kind, as pixels (H, W, 3); None where it is no image of three channels."""
+    """An image of a processor, of whatever kind, as pixels (H, W, 3); None unless it is an image of three channels."""
     made = made[0] if isinstance(made, tuple) else made  # with what the family needs to know of it
     values = np.asarray(made.cpu() if isinstance(made, torch.Tensor) else made)
     values = values[0] if values.ndim == 4 and len(values) == 1 else values

@@ -22,7 +22,7 @@ def weights_of(model: Model) -> TorchClassifier | None:
 
 
 def cascade(model: TorchClassifier, steps: int = STEPS, seed: int = 0) -> Iterator[tuple[int, int, TorchClassifier]]:
-    """Yield (layers shuffled, layers, the model with them) for ever more layers: the last one, ..., all of them.
+    """Yield (layers shuffled, layers, the model with them) for more and more layers: the last one, ..., all of them.
 
     The weights of a copy are shuffled further at every step, so each model is good until the next one is asked for.
     Shuffling keeps the distribution of the weights of every layer, and so the scale of what passes through it.

@@ -18,8 +18,8 @@ LEAST = 0.01  # boxes that score less are left out; torchvision's own limits are
 class TorchDetector(FunctionDetector):
     """A module from a list of images (3, H, W) in [0, 1] to a dictionary for each.
 
-    It resizes images and suppresses boxes itself. One that this package has loaded is frozen; a borrowed one runs where
-    it is and is left as it is.
+    It resizes images and suppresses boxes itself. A module that this package has loaded is frozen; a borrowed one runs
+    on its own device and is not modified.
     """
 
     def __init__(self, module: torch.nn.Module, labels: Sequence[str], name: str, *, borrowed: bool) -> None:
@@ -57,5 +57,5 @@ def all_boxes(module: torch.nn.Module) -> Iterator[None]:
 
 
 def wrap_module(module: torch.nn.Module, *, labels: Sequence[str]) -> TorchDetector:
-    """A detector that is already there; it is left as it is."""
+    """An existing detector; it is not modified."""
     return TorchDetector(module, labels, type(module).__name__, borrowed=True)

@@ -20,7 +20,7 @@ from whymask.models.base import Bound, Response, composed
 from whymask.models.classifier import Classifier, check_scale
 from whymask.models.differentiable import Differentiable, Evidence
 from whymask.models.outputs import Activation, answers, check_activation, evidence, logits_in, names_of
-from whymask.models.precision import beside, converted
+from whymask.models.precision import converted, norm_settings
 from whymask.models.replays import CudaReplays, compiled, padded
 from whymask.utils.digest import digest, is_plain
 
@@ -130,7 +130,11 @@ class TorchClassifier(Classifier):
         run = compiled(self.module) if compile else self.module
         self.run: Callable[[torch.Tensor], torch.Tensor] = lambda inputs: logits_in(run(inputs), name, logits)
         self.replays = CudaReplays(self.module, self.run)
-        self.settings = {"device": str(self.device), "dtype": DTYPE_NAMES[self.dtype], **beside(module, self.dtype)}
+        self.settings = {
+            "device": str(self.device),
+            "dtype": DTYPE_NAMES[self.dtype],
+            **norm_settings(module, self.dtype),
+        }
         if compile:
             self.settings["compiled"] = "yes"
 

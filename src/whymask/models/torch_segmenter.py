@@ -18,7 +18,7 @@ class TorchSegmenter(Segmenter):
     """A module (B, 3, H, W) -> logits (B, classes, h, w), or a dictionary of them under "out".
 
     Pixels are (pixel - mean) / std on values 0 ... 255. A module that this package has loaded is frozen; a borrowed one
-    runs where it is and is left as it is.
+    runs on its own device and is not modified.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ def wrap_module(
     mean: Sequence[float] | float = IMAGENET[0],
     std: Sequence[float] | float = IMAGENET[1],
 ) -> TorchSegmenter:
-    """A segmenter that is already there; it is left as it is."""
+    """An existing segmenter; it is not modified."""
     check_scale(mean, std)
     geometry, name = WholeImage(max_side, size), type(module).__name__
     return TorchSegmenter(module, geometry, labels, mean=mean, std=std, name=name, borrowed=True)

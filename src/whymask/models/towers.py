@@ -214,7 +214,7 @@ class TowerMllm(Mllm):
         return len(rows) == 1 and self.settings["compiled"] == "yes"
 
     def _compile_if_it_pays(self, inputs: torch.Tensor, bounds: Sequence[TowerBound]) -> None:
-        """Compile when asked to, or once the images seen would have paid for it: nobody knows how many follow."""
+        """Compile when asked to, or once the images seen would have paid for it: how many will follow is not known."""
         self._seen += len(inputs)
         pays = self._seen > self.pays and compiles_by_itself(self.device)
         wanted = pays if self._compile is None else self._compile
