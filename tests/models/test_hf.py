@@ -8,7 +8,7 @@ from skimage.data import data_dir
 import whymask
 from whymask import WhymaskError
 from whymask.images.imaging import load_image
-from whymask.models import hf
+from whymask.models import hf, hf_classifier
 
 from models.checkpoints import edited, without
 
@@ -156,7 +156,7 @@ def test_a_checkpoint_without_a_head_is_refused(build, tmp_path, capfd):
     # Older versions of transformers miss weights of the backbone too, under names they had before.
     lack = r"(has no classification head|is incomplete): the weights classifier.bias, classifier.weight"
     with pytest.raises(WhymaskError, match=rf"^{tmp_path} {lack}.* are missing from the checkpoint\.$"):
-        hf.load(str(tmp_path))  # as a classifier; by its name a segmenter is loaded as what it is
+        hf_classifier.load(str(tmp_path))  # as a classifier; by its name a segmenter is loaded as what it is
     assert "REPORT" not in "".join(capfd.readouterr())
     assert transformers.logging.get_verbosity() == verbosity
 

@@ -65,7 +65,7 @@ def looked_at(image: Differentiable, number: int) -> tuple[torch.Tensor, torch.T
 
 def candidates(outputs: list[tuple[torch.nn.Module, torch.Size]], image: Differentiable) -> list[tuple[int, Places]]:
     """The numbers of outputs that could be looked at, the last first, and how to read them."""
-    # One that has cut the image into windows is no map.
+    # An output with another first dimension has cut the image into windows, and is not a map.
     last_first = [(i, part, shape) for i, (part, shape) in enumerate(outputs) if shape[:1] == (1,)][::-1]
     norms = [(i, shape) for i, part, shape in last_first if "Norm" in type(part).__name__ and len(shape) == 3]
     tokens = [(i, grid) for i, shape in norms if (grid := patch_grid(shape[1], image))]

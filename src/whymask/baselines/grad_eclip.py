@@ -23,7 +23,7 @@ def grad_eclip(image: Differentiable, rng: np.random.Generator) -> torch.Tensor:
     last attention with one head, which gives other logits than the model's.
     """
     attentions = [part for part in image.module.modules() if is_attention(part)]
-    # An attention with no common projection reads other tokens than it writes: a pooler, whose query is no patch's.
+    # An attention without a common projection reads other tokens than it writes: a pooler, whose query is no patch.
     if not attentions or image.tokens is not None or getattr(attentions[-1], "in_proj_weight", 0) is None:
         raise WhymaskError("grad-eclip needs a CLIP vision transformer; 'grad-cam' takes any network.")
     last = attentions[-1]

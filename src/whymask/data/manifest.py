@@ -134,10 +134,10 @@ def _content(image: str) -> str:
 
 
 def _placed(image: str, folder: Path) -> str:
-    """As it is named in a file in this folder."""
+    """The name of an image in a file in this folder."""
     return image if _named(image) else Path(relpath(image, folder)).as_posix()
 
 
 def _named(image: str) -> bool:
-    """Whether the image is no file but something with a name of its own (a drive letter is part of a path)."""
+    """Whether the image is not a file but has a name such as scene:12 (a drive letter is part of a path)."""
     return re.match(r"[a-z]{2,}:", image) is not None

@@ -26,7 +26,7 @@ def questions(sampling: Sampling, images: int = 500) -> list[Question]:
 
 
 def file_name(number: int) -> str:
-    """Of a test scene."""
+    """The file name of a test scene."""
     return f"scene_{number:06}.png"
 
 
@@ -37,7 +37,7 @@ def tested(images: int) -> list[int]:
 
 @cache
 def _there(number: int) -> tuple[str, ...]:
-    """What a test scene shows."""
+    """The names of the objects in a test scene."""
     return scene("test", number).objects
 
 

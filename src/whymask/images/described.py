@@ -71,11 +71,11 @@ class Plan:
 
     @property
     def relation(self) -> str | None:
-        """Of the first group to the second."""
+        """The relation of the first group to the second."""
         return self.relation_of(0, 1) if len(self.groups) > 1 else None
 
     def relation_of(self, i: int, j: int) -> str:
-        """Of group i to group j: along the axis on which their squares are further apart."""
+        """The relation of group i to group j, along the axis on which their squares are further apart."""
         (x, y), (other_x, other_y) = (self.groups[g].corner for g in (i, j))
         if abs(x - other_x) > abs(y - other_y):
             return "left of" if x < other_x else "right of"
@@ -171,7 +171,7 @@ def _generator(split: Split, number: int, part: int) -> np.random.Generator:
 
 
 def _nouns(habit: float, rng: np.random.Generator) -> list[str]:
-    """Different ones, in their order: any, by habit its mate, and others."""
+    """Different nouns in the order of NOUNS: any one, by habit its mate, and others."""
     order = [NOUNS[i] for i in rng.permutation(len(NOUNS))]
     count, by_habit = 1 + int(rng.choice(3, p=GROUPS)), rng.random() < habit
     if by_habit and (mate := MATES.get(order[0])):
@@ -222,7 +222,7 @@ def _plank(box: Window, rng: np.random.Generator) -> Board:
 
 
 def _stencils(plan: Plan) -> list[Stencil]:
-    """Of all objects, in the order in which they are drawn."""
+    """The stencils of all objects, in the order in which they are drawn."""
     found = []
     for i, group in enumerate(plan.groups):
         for x, y, half, turn in group.places[: group.count]:

@@ -150,7 +150,7 @@ class Geometry(ABC):
 
     @abstractmethod
     def _placed(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
-        """As `place`, for one of the three ways."""
+        """The implementation of `place`, for a valid `resize`."""
 
     @property
     def fingerprint(self) -> str:

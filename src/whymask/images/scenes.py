@@ -52,7 +52,7 @@ class Scene:
 
     @property
     def objects(self) -> tuple[str, ...]:
-        """What is there."""
+        """The names of the objects that show."""
         return tuple(OBJECTS[i - 1] for i in np.unique(self.labels) if i)
 
     def mask(self, name: str) -> Bools:

@@ -164,7 +164,7 @@ class _Patches(_Image):
 
 
 def patched_steps(processor: Any) -> Any:
-    """As `pixel_steps`, for a processor that cuts the image into patches."""
+    """The steps of `pixel_steps`, for a processor that cuts the image into patches."""
 
     def steps(image: Image.Image) -> Any:
         found = processor(images=image, do_rescale=False, do_normalize=False, return_tensors="np")

@@ -122,7 +122,7 @@ class Detector(Located):
         return _aimed(classes[column], box, 1)
 
     def respond(self, inputs: Any, bounds: Sequence[Any]) -> Response:
-        """By the box of every bound."""
+        """Score masked inputs by the boxes that the bounds explain."""
         wanted: list[Where] = [bound.where for bound in bounds]
         classes = [self.sought(label) for label, _ in wanted]
         found = self.detect(inputs, classes, bounds[0].canvas.shape[:2])

@@ -69,11 +69,11 @@ class Blip(EncoderDecoder):
 
     @staticmethod
     def start(module: Any) -> list[int]:
-        """As its own `generate` begins a text."""
+        """The token with which its own `generate` begins a text."""
         return [module.config.text_config.bos_token_id]
 
     def ends(self) -> set[int]:
-        """Its texts end with the token that separates them."""
+        """The tokens that end an answer; its texts end with the separator token."""
         return super().ends() | {self.module.config.text_config.sep_token_id}
 
     def _forward(self, batch: dict[str, torch.Tensor], count: int) -> torch.Tensor:
@@ -108,7 +108,7 @@ class _Decoded(Dialogue):
         return super().prompt(question, images) if spoken else self.render(question)
 
     def context(self, question: str) -> Context:
-        """Nothing, or the question, and a space unless it ends with a token of a task."""
+        """What an answer follows: nothing, or the question, and a space unless it ends with a task token."""
         prompt = self.render(question) if self.place == "decoder" else ""
         joined = not prompt or prompt.endswith(tuple(self.tokenizer.get_added_vocab()))
         return Context(prompt if joined else f"{prompt} ", self._tokens(prompt)["input_ids"])

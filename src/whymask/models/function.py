@@ -34,7 +34,7 @@ class FromFunction(PixelModel):
         geometry: Geometry,
         **besides: Any,
     ) -> None:
-        """With plain values that move a score besides the function and the geometry."""
+        """`besides` are plain values that move a score, as the function and the geometry do."""
         self.function, self.name, self.batch_size, self.geometry = function, name, batch_size, geometry
         self.settings = {}
         self.besides = {"geometry": geometry.fingerprint, **besides}
@@ -42,7 +42,7 @@ class FromFunction(PixelModel):
 
     @property
     def fingerprint(self) -> str:
-        """That of the function when it was wrapped, and of what is made of its images and its results."""
+        """Identifies the function as it was wrapped, and how its images and results are used."""
         return composed(self._code, **self.besides)
 
     def encode(self, canvas: Canvas) -> Canvas:
@@ -71,7 +71,7 @@ class FunctionModel(FromFunction, Classifier):
         self.labels = list(labels or [])
 
     def settle(self, view: View, target: int | str | None, question: str | None) -> Bound:
-        """As every classifier; finding out what the function returns is one more probe."""
+        """Settle the target as every classifier does; finding out what the function returns is one more probe."""
         fresh = not self.labels
         bound = super().settle(view, target, question)
         return replace(bound, probes=bound.probes + 1) if fresh else bound

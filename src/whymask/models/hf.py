@@ -1,4 +1,4 @@
-"""Image classifiers of transformers; and how its checkpoints are loaded and identified, whatever they do."""
+"""What the families of transformers share: how checkpoints are loaded, and models and processors identified."""
 
 import hashlib
 import json
@@ -15,31 +15,10 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 import numpy as np
-import torch
 from PIL import Image
 
 from whymask.errors import WhymaskError, first_line
-from whymask.images.imaging import Preprocessed
 from whymask.models.batching import is_out_of_memory
-from whymask.models.outputs import Activation, names_of
-from whymask.models.torch_module import TorchClassifier
-
-
-def load(
-    checkpoint: str,
-    *,
-    device: str = "cpu",
-    dtype: str = "fp32",
-    compile: bool = False,
-    activation: Activation | None = None,
-) -> TorchClassifier:
-    """An image classifier from the hub or a local folder; tensors only, no remote code."""
-    from transformers import AutoImageProcessor, AutoModelForImageClassification
-
-    model = model_from_checkpoint(AutoModelForImageClassification, checkpoint)
-    processor = from_checkpoint(AutoImageProcessor, checkpoint)
-    options: dict[str, Any] = {"device": device, "dtype": dtype, "compile": compile, "activation": activation}
-    return classifier(model, processor, checkpoint, **options)
 
 
 def from_checkpoint(kind: Any, checkpoint: str, **options: Any) -> Any:
@@ -133,52 +112,6 @@ def quiet() -> Iterator[None]:
         logging.set_verbosity(verbosity)
 
 
-def classifier(
-    model: Any, processor: Any, name: str, *, activation: Activation | None = None, **options: Any
-) -> TorchClassifier:
-    """A transformers classifier with its image processor; options are device, dtype, compile and borrowed.
-
-    The labels of a model for multi-label classification are judged one by one.
-    """
-    names, problem = model.config.id2label, model.config.problem_type
-    if not names:
-        raise WhymaskError(f"{name} has no classification head: its configuration lists no classes.")
-    if problem == "regression" and activation is None:
-        raise WhymaskError(f"{name} is a model for regression: wrap a function that maps its output to [0, 1].")
-    if activation is None and problem == "multi_label_classification":
-        activation = "sigmoid"
-    labels = [str(names[i]).split(",")[0].strip() for i in range(len(names))]
-    return TorchClassifier(
-        _Logits(model),
-        Preprocessed([pixel_steps(processor)]),
-        labels=names_of(name, len(names), labels, activation),
-        aliases={
-            alias.strip().lower(): i
-            for i in reversed(range(len(names)))
-            for alias in (str(names[i]), *str(names[i]).split(","))
-            if len(names) > 1
-        },
-        activation=activation or "softmax",
-        name=name,
-        **normalisation(processor),
-        **options,
-    )
-
-
-def wrap_pair(
-    model: Any,
-    processor: Any,
-    *,
-    device: str | None = None,
-    dtype: str | None = None,
-    compile: bool = False,
-    activation: Activation | None = None,
-) -> TorchClassifier:
-    """An existing image classifier with its image processor; it is not modified."""
-    options: dict[str, Any] = {"device": device, "dtype": dtype, "compile": compile, "activation": activation}
-    return classifier(model, processor, name_of(model), borrowed=True, **options)
-
-
 def name_of(model: Any) -> str:
     """The name or path that a model of transformers was loaded by, else its class."""
     return model.config.name_or_path or type(model).__name__
@@ -211,7 +144,7 @@ def configuration(model: Any) -> str:
     about = {"transformers_version", "architectures", "dtype"}
 
     def settings(config: dict[str, Any]) -> dict[str, Any]:
-        """Those of a configuration and of its parts'."""
+        """The settings of a configuration and of its parts."""
         return {
             name: settings(value) if isinstance(value, dict) else value
             for name, value in config.items()
@@ -239,19 +172,3 @@ def _saved(tokenizer: Any) -> list[str]:
     with TemporaryDirectory() as folder:
         files = sorted(tokenizer.save_vocabulary(folder))
         return [hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files]
-
-
-class _Logits(torch.nn.Module):
-    """The logits of a transformers model as a plain module."""
-
-    def __init__(self, model: torch.nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def extra_repr(self) -> str:
-        """Part of the module's fingerprint."""
-        return configuration(self.model)
-
-    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
-        logits: torch.Tensor = self.model(pixel_values=pixels).logits
-        return logits

@@ -51,7 +51,7 @@ class HfLocated(Located):
 
     @property
     def fingerprint(self) -> str:
-        """Of the weights (those a borrowed module has now), the configuration and the preprocessing."""
+        """Identifies the weights (those a borrowed module has now), the configuration and the preprocessing."""
         return composed(
             self._weights or module_fingerprint(self.module),
             configuration=configuration(self.module),

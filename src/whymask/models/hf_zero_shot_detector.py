@@ -25,7 +25,7 @@ class ZeroShotDetector(HfLocated, Detector):
 
     @property
     def fingerprint(self) -> str:
-        """That of the module, its processor, its tokenizer and the classes."""
+        """Identifies the module, its processor, its tokenizer and the classes."""
         return composed(super().fingerprint, tokens=tokenization(self.tokenizer), classes=self.classes)
 
     def sought(self, label: str | None) -> list[str]:

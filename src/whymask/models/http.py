@@ -82,7 +82,7 @@ class HttpModel(Served):
         self.fingerprint = composed(f"http {self.remote.fingerprint}", geometry=self.geometry.fingerprint)
 
     def settle(self, view: View, target: int | str | None, question: str | None) -> RemoteBound:
-        """Nothing is sent yet."""
+        """Settle the target; nothing is sent yet."""
         if question is not None:
             raise WhymaskError(f"{self.name} takes a target, not a question.")
         sent = None if target == OWN_ANSWER else target  # the label of a saved result means the same

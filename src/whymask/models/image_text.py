@@ -125,7 +125,7 @@ class ImageText(Mllm):
         return composed(self._weights or weights_fingerprint(self.module), **self._besides)
 
     def bind(self, image: ImageSource, **options: Any) -> Bound:
-        """As every model; what goes wrong in the family's own code is reported in one line."""
+        """Bind as every model does; errors of the family's own code are reported in one line."""
         with reporting(self.module, self.name, INSTEAD):
             return super().bind(image, **options)
 
@@ -196,7 +196,7 @@ class ImageText(Mllm):
         return bound
 
     def logits(self, inputs: Any, bounds: Sequence[MllmBound]) -> Iterator[torch.Tensor]:
-        """By one forward for all rows and positions, as far as that is exact."""
+        """Logits as `Mllm.logits` says, by one forward for all rows and positions where that is exact."""
         asked = cast(Sequence[ImageTextBound], bounds)
         step = len(asked) if self._together else 1
         pieces: Iterator[Any]  # of the inputs, or of what threads make of them
@@ -224,7 +224,7 @@ class ImageText(Mllm):
         choose: Choose | None = None,
         each: Sequence[int] | None = None,
     ) -> list[tuple[int, ...]]:
-        """By transformers' own generation; what is chosen is chosen from the model's probabilities as they are."""
+        """Answers by transformers' own generation; `choose` gets the model's logits unchanged."""
         about = [i for i, count in enumerate(each or [1] * len(bounds)) for _ in range(count)]
         asked, ends = cast(Sequence[ImageTextBound], [bounds[i] for i in about]), self.ends()
         said: list[tuple[int, ...]] = [()] * len(asked)

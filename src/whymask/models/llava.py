@@ -18,7 +18,7 @@ from whymask.models.towers import TowerMllm, load_parts
 class Padded(Geometry):
     """The whole image, its longer side `size`, padded to a square.
 
-    The canvas has no padding, which is no region: the model always sees it.
+    The canvas has no padding, so padding is in no region: the model always sees it.
     """
 
     size: int
@@ -72,7 +72,7 @@ class Llava(TowerMllm):
         super().__init__(module, tokenizer, view=view, **options)
 
     def encode(self, canvas: Canvas) -> torch.Tensor:
-        """Pixels (H, W, 3), padded where they are no square, to (3, size, size)."""
+        """Pixels (H, W, 3), padded to a square, (3, size, size)."""
         if max(canvas.shape[:2]) != self.size:
             height, width = canvas.shape[:2]
             raise WhymaskError(f"this model's grid is {self.size} x {self.size} pixels, not {width} x {height}.")

@@ -90,7 +90,7 @@ class OnnxClassifier(Classifier):
         return torch.from_numpy(self._run(inputs).astype(np.float64))
 
     def read(self, outputs: Any, targets: Sequence[int]) -> Response:
-        """As of a torch module that returns the same."""
+        """Scores and the likeliest answers, as for a torch module with these outputs."""
         score, top = evidence(outputs, targets, self.activation).score, answers(outputs, self.activation).argmax(dim=1)
         return Response(score.numpy(), top.numpy())
 

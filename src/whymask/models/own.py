@@ -133,7 +133,7 @@ def _with_processor(model: Any, processor: Any) -> Callable[..., Any]:
     elif callable(getattr(model, "can_generate", None)) and model.can_generate():  # an image processor will not do
         raise _processor_missing(model)
     else:
-        family = "hf"
+        family = "hf_classifier"
     return cast(Callable[..., Any], import_module(f"whymask.models.{family}").wrap_pair)
 
 
@@ -179,7 +179,7 @@ def _reported(file: Path) -> Iterator[None]:
 def check_options(function: Callable[..., Any], options: Mapping[str, Any], name: str, given: int = 0) -> None:
     """Raise an error for options that a function does not have, and for one that it requires.
 
-    Its first `given` parameters are no options. `name` is what the error calls the function.
+    Its first `given` parameters are not options. `name` is what the error calls the function.
     """
     parameters = list(inspect.signature(function).parameters.values())[given:]
     known = {p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}

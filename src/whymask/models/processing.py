@@ -261,7 +261,7 @@ class OwnPreprocessing(Geometry):
 
     @property
     def fingerprint(self) -> str:
-        """That of the image processor and its options."""
+        """Identifies the image processor, its options and the cap."""
         return f"{self.processing.fingerprint} {self.max_side}"
 
     def _placed(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
@@ -319,7 +319,7 @@ def template_of(processor: Any) -> Any:
 
 
 def _holds_arrays(value: Any) -> bool:
-    """Whether a value that is no tensor holds some."""
+    """Whether a value that is not a tensor holds arrays or tensors."""
     if isinstance(value, list | tuple):
         return any(_holds_arrays(part) for part in value)
     return isinstance(value, np.ndarray | torch.Tensor)

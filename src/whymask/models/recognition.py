@@ -72,7 +72,7 @@ class Recogniser(Located):
         return Target(number, parts[number]), (read[number],), 1
 
     def respond(self, inputs: Any, bounds: Sequence[Any]) -> Response:
-        """By the characters of every bound."""
+        """Score masked inputs by the characters that the bounds explain."""
         chances = self.probabilities(inputs)
         scores = [
             np.mean([steps[start:end, column].max() for column, start, end in bound.where])
@@ -94,7 +94,7 @@ class FunctionRecogniser(FromFunction, Recogniser):
         max_side: int | None = 1024,
         size: int | tuple[int, int] | None = None,
     ) -> None:
-        """With the characters by class, of which one is the blank."""
+        """`alphabet` has the character of each class; class `blank` is the blank."""
         self.alphabet, self.blank = list(alphabet), whole("blank", blank, 0)
         if self.blank >= len(self.alphabet):
             raise WhymaskError(f"the blank is one of the {len(self.alphabet)} classes of the alphabet, not {blank}.")

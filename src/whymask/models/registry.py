@@ -62,7 +62,7 @@ class Family:
         try:
             re.compile(self.ids or "")
         except re.error as error:
-            raise WhymaskError(f"the ids of {self.name} are no regular expression: {error}.") from None
+            raise WhymaskError(f"the ids of {self.name} are not a regular expression: {error}.") from None
 
     @property
     def installed(self) -> bool:
@@ -128,7 +128,7 @@ MODELS = {
 """The models of this package: an id is one model, with its weights."""
 
 CHECKPOINT = _checkpoints("hf:NAME", "image classifier of transformers, by hub name or folder",
-                          "whymask.models.hf:load", CLASSIFIER, None)  # fmt: skip
+                          "whymask.models.hf_classifier:load", CLASSIFIER, None)  # fmt: skip
 """The family of checkpoints whose type no other family has."""
 
 IMAGE_TEXT = _checkpoints("NAME/OF-MODEL", "any image-text-to-text model of transformers (Qwen/Qwen3-VL-4B-Instruct, "

@@ -12,10 +12,9 @@ import numpy as np
 from whymask.errors import WhymaskError, whole
 from whymask.images.imaging import Canvas, ImageSource, Resize, WholeImage
 from whymask.models.base import Bound, Response, Target, View, composed
-from whymask.models.chat.messages import LOSSY, Conversation, Pictures, check_format
+from whymask.models.chat.messages import LOSSY, Conversation, Pictures, bearer, check_format
 from whymask.models.chat.probe import LATER, PLAIN, QUESTION
 from whymask.models.dialogue import MARKED
-from whymask.models.openai_chat import bearer
 from whymask.models.posting import StatusError
 from whymask.models.remote import Remote, RemoteBound, Served
 from whymask.models.spending import Spending, prompt_tokens
@@ -127,7 +126,7 @@ class AnsweringModel(Served):
         return RemoteBound.of(view, Target.named(wanted), sent=question, probes=probes)
 
     def respond(self, inputs: Any, bounds: Sequence[Bound]) -> Response:
-        """How right the answers to images (B, H, W, 3) are, in the mean."""
+        """The mean rightness of the answers to images (B, H, W, 3)."""
         wanted = [bound.target.label for bound in bounds]
         questions = [cast(str, cast(RemoteBound, bound).sent) for bound in bounds]
         most = self.tokens or max(ROOM + EACH * len(words(text)) for text in wanted)
@@ -230,7 +229,7 @@ def words(text: str) -> list[str]:
 
 
 def rightness(said: str, wanted: str) -> float:
-    """How right an answer is.
+    """The rightness of an answer, in [0, 1].
 
     A word is right or wrong: the answer begins with it, or, where it is marked in a text, has it. A text is as right as
     the share of words that both say in the same order.

@@ -46,7 +46,7 @@ class Segmenter(Located):
         return Target.named(self.classes[column]), (column, cells), 1
 
     def respond(self, inputs: Any, bounds: Sequence[Any]) -> Response:
-        """By the segment of every bound."""
+        """Score masked inputs by the segments that the bounds explain."""
         segments: list[Segment] = [bound.where for bound in bounds]
         scores = np.empty(len(segments))
         for column in {column for column, _ in segments}:

@@ -33,7 +33,7 @@ class Price:
         return cls(float(found[1]), float(found[2]))
 
     def cost(self, tokens_in: float, tokens_out: float) -> float:
-        """Of that many tokens."""
+        """The cost of that many tokens."""
         return (tokens_in * self.tokens_in + tokens_out * self.tokens_out) / MILLION
 
     def __str__(self) -> str:

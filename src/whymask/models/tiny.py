@@ -19,7 +19,7 @@ LOADERS: dict[str, Callable[..., Mllm]] = {
 
 
 def load(name: str, *, device: str = "cpu", dtype: str = "fp32", compile: bool | None = False) -> Mllm:
-    """One of LOADERS, by the code that loads the large ones; too small to gain from half precision or compiling."""
+    """Load a small model by the code of the large ones; it is too small to gain from half precision or compiling."""
     transformers = required("transformers", f"{name} needs transformers: pip install 'whymask[hf]'.")
     with _without_bars(transformers.utils.logging):
         model = LOADERS[name](str(CHECKPOINTS / name), device=device, dtype=dtype, compile=compile)

@@ -31,7 +31,7 @@ class TorchDetector(FunctionDetector):
 
     @property
     def fingerprint(self) -> str:
-        """That of the module (of a borrowed one as it is now) and of the classes."""
+        """Identifies the module (a borrowed one as it is now) and the classes."""
         weights = self._weights or module_fingerprint(self.module, code=True)
         return composed(weights, **self.besides)
 

@@ -41,7 +41,7 @@ class TorchSegmenter(Segmenter):
 
     @property
     def fingerprint(self) -> str:
-        """That of the module (of a borrowed one as it is now), its preprocessing and the classes."""
+        """Identifies the module (a borrowed one as it is now), its preprocessing and the classes."""
         return composed(
             self._weights or module_fingerprint(self.module, code=True),
             geometry=self.geometry.fingerprint, mean=self.mean.tolist(), std=self.std.tolist(), classes=self.classes,

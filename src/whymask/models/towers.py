@@ -114,7 +114,7 @@ class TowerMllm(Mllm):
         )
 
     def logits(self, inputs: Any, bounds: Sequence[MllmBound]) -> Iterator[torch.Tensor]:
-        """By one prefill; only the positions of answers reach the head.
+        """Logits as `Mllm.logits` says, by one prefill; only the positions of answers reach the head.
 
         A batch of one is doubled where it would be compiled anew.
         """

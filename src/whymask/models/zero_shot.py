@@ -28,7 +28,7 @@ class ZeroShot(TorchClassifier):
     """Classes by their texts: a logit is scale * cos(image, text), and the module maps pixels to image features.
 
     The score is the probability the model was trained to give. CLIP compares texts: the softmax over all classes, a
-    free text (a target that is no class) being one more of them, for the images that ask for it. With a bias, as in
+    free text (a target that is not a class) being one more of them, for the images that ask for it. With a bias, as in
     SigLIP, each text is judged alone: the sigmoid of scale * cos + bias, whatever the other classes are. `fingerprint`
     is that of both towers and the tokenizer.
     """
@@ -60,7 +60,7 @@ class ZeroShot(TorchClassifier):
         self.texts = torch.from_numpy(matrix).to(self.device)  # (classes + free texts, D), rows of length 1
 
     def meant(self, target: int | str) -> Target:
-        """As for every classifier; a text that is no class name is a target too."""
+        """The answer a user means; a text that is not a class name is a target too."""
         text = str(target).strip()
         if is_name(target) and text.lower() not in {label.lower() for label in self.labels}:
             return Target.named(text)

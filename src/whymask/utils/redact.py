@@ -129,7 +129,7 @@ def _environment() -> list[str]:
 
 
 def _secrets(value: Any, named: bool = False) -> Iterator[str]:
-    """Those of a value; all its texts where its name is that of a secret."""
+    """The secrets in a value; all its texts where its name is that of a secret."""
     if isinstance(value, Mapping):
         for name, entry in value.items():
             yield from _secrets(entry, named or name == "headers" or NAME.fullmatch(str(name)) is not None)
