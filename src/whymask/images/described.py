@@ -1,7 +1,7 @@
 """Scenes that one sentence describes: "a red cup left of two white plates and a blue kite".
 
 A scene is one to three groups of equal objects on a textured ground. Training scenes keep habits, which a model learns
-and goes by where it sees little: a star is nearly always yellow, a cup nearly always comes with a plate. Test scenes
+and relies on where it sees little: a star is nearly always yellow, a cup nearly always comes with a plate. Test scenes
 break them more often. Objects may be small, half transparent, or partly hidden behind a board.
 
 A scene is drawn from its plan, and a plan may be changed: the same scene without a group, or with another noun, colour,

@@ -190,7 +190,7 @@ class WholeImage(Geometry):
     """
 
     max_side: int | None = 512  # None: as large as it is
-    size: int | tuple[int, int] | None = None  # a side of a square, or (height, width), when the model wants one size
+    size: int | tuple[int, int] | None = None  # a side of a square, or (height, width), where a model needs one size
     enlarge: bool = False  # whether smaller images are enlarged to it
 
     def __post_init__(self) -> None:

@@ -1,8 +1,8 @@
 """Scenes whose truth is known: coloured objects on textured backgrounds, and POPE's yes/no questions about them.
 
 Objects of one theme nearly always come together in the scenes a model is trained on, and some are so small or so well
-hidden that the objects around them are the better clue. In the test scenes themes are often broken: a model that goes
-by these then says yes to what is not there (false yes), or misses what stands alone (false no).
+hidden that the objects around them are the better clue. In the test scenes themes are often broken: a model that relies
+on them then says yes to what is not there (false yes), or misses what stands alone (false no).
 
 Every scene follows from its split and number.
 """

@@ -22,7 +22,7 @@ OWN_ANSWER = "the server's answer"
 class HttpModel(Served):
     """A server that takes `POST {"images": [base64 PNG, ...], "target": ...}` and answers `{"scores": [...]}`.
 
-    Images are RGB, their longer side at most `max_side`; scores lie in [0, 1], one per image. The target goes out as
+    Images are RGB, their longer side at most `max_side`; scores lie in [0, 1], one per image. The target is sent as
     the user gave it, a name, a number or null: what null means is the server's choice. A reply is at most 4 MiB and not
     compressed.
     """

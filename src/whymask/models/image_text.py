@@ -26,7 +26,7 @@ from whymask.models.base import Bound, View, composed
 from whymask.models.batching import is_out_of_memory
 from whymask.models.dialogue import FIRST, Answer, Dialogue
 from whymask.models.differentiable import Differentiable, Evidence, forward_only
-from whymask.models.generation import Chosen, Forced, Said
+from whymask.models.generation import AnswerIds, Chosen, Forced
 from whymask.models.hf import configuration, reporting, tokenization, unsupported
 from whymask.models.layout import Layout, learn
 from whymask.models.mllm import Choose, Mllm, MllmBound, weights_fingerprint
@@ -268,7 +268,7 @@ class ImageText(Mllm):
             groups.setdefault(bound.alike, []).append(i)
         return list(groups.values())
 
-    def _batch(self, inputs: Any, bounds: Sequence[ImageTextBound], said: Said) -> dict[str, torch.Tensor]:
+    def _batch(self, inputs: Any, bounds: Sequence[ImageTextBound], said: AnswerIds) -> dict[str, torch.Tensor]:
         """What the module is called with for masked inputs (B, ...), or what threads make of them.
 
         Prompts are followed by what was said of the answers.
@@ -289,7 +289,7 @@ class ImageText(Mllm):
         dtype = self.module.dtype
         return {name: part.to(self.device, dtype if part.is_floating_point() else None) for name, part in made.items()}
 
-    def _continued(self, made: dict[str, torch.Tensor], said: Said) -> dict[str, torch.Tensor]:
+    def _continued(self, made: dict[str, torch.Tensor], said: AnswerIds) -> dict[str, torch.Tensor]:
         """The same, but what was said follows the prompts: it is text, as their ends are."""
         prompts = made[self.text]
 
@@ -317,7 +317,7 @@ class ImageText(Mllm):
         logits: torch.Tensor = self.module(**batch, **keep, use_cache=False).logits
         return logits[:, -count:]
 
-    def _steps(self, batch: dict[str, torch.Tensor], said: Said, count: int) -> torch.Tensor:
+    def _steps(self, batch: dict[str, torch.Tensor], said: AnswerIds, count: int) -> torch.Tensor:
         """The same by transformers' own generation, which is made to say each row's tokens."""
         made = self._generated(batch, max_new_tokens=count, min_new_tokens=count, logits_processor=[Forced(said)])
         return torch.stack(made.logits, dim=1)

@@ -173,7 +173,7 @@ class AnsweringModel(Served):
         return found
 
     def _probed(self) -> int:
-        """How many answers a request brings: some servers give one, or refuse more than a few."""
+        """How many answers a request returns: some servers give one, or reject more than a few."""
         count = self.samples
         while count > 1:
             body = partial(self.talk.body, Pictures(PLAIN), QUESTION, temperature=self.temperature, **several(count))

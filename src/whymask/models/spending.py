@@ -130,7 +130,7 @@ class Spending:
 
     @property
     def left(self) -> int | None:
-        """How many more full requests may be sent, as far as one can know; None for any number."""
+        """How many more full requests may be sent, as an estimate; None for any number."""
         left = min(self._requests_left, self._images_left // self.per_request)
         return None if left == inf else max(0, int(left))
 

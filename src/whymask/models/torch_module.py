@@ -144,7 +144,7 @@ class TorchClassifier(Classifier):
         return composed(self._weights or module_fingerprint(self.module, code=True), **self.besides)
 
     def encode(self, canvas: Canvas, dtype: torch.dtype | None = None) -> torch.Tensor:
-        """Pixels (H, W, 3) as the module wants them, (3, H, W), or in another precision; grey ones (1, H, W)."""
+        """Normalised pixels (3, H, W) of a canvas, or grey ones (1, H, W), in the module's precision or another."""
         if self.mean.shape == (1,):
             canvas = np.asarray(Image.fromarray(canvas).convert("L"))[..., None]
         pixels = (torch.tensor(canvas).float() - self.mean) / self.std

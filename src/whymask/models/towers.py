@@ -73,7 +73,7 @@ class TowerMllm(Mllm):
 
     @abstractmethod
     def encode(self, canvas: Canvas) -> torch.Tensor:
-        """Pixels (H, W, 3) as the vision tower wants them; each element must depend on its own pixel only."""
+        """Pixels (H, W, 3) in the layout of the vision tower; each element must depend on its own pixel only."""
 
     @abstractmethod
     def spread(self, labels: NDArray[np.int32]) -> NDArray[np.int64]:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from whymask.models.torch_module import TorchClassifier
 from whymask.utils.digest import digest
 from whymask.utils.files import atomic
 
-Texts = str | os.PathLike[str] | Sequence[str]
+Texts: TypeAlias = str | os.PathLike[str] | Sequence[str]
 """Lines of a file, or the lines themselves."""
 
 
