@@ -161,6 +161,11 @@ class Geometry(ABC):
         return f"{type(self).__name__} {digest(settings)}"
 
 
+def rounded(values: Any) -> Canvas:
+    """Values of pixels as whole numbers 0 ... 255, in the same shape."""
+    return np.asarray(np.clip(np.rint(values), 0, 255), dtype=np.uint8)
+
+
 def resized(image: Image.Image, size: tuple[int, int]) -> Canvas:
     """The pixels of an image brought to (width, height)."""
     return np.asarray(image.resize(size, Image.Resampling.BICUBIC))

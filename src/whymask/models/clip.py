@@ -12,7 +12,7 @@ from PIL import Image
 from torch.nn import Identity
 
 from whymask.errors import WhymaskError, first_line
-from whymask.images.imaging import Preprocessed
+from whymask.images.imaging import Preprocessed, rounded
 from whymask.models.base import composed
 from whymask.models.hf import (
     configuration,
@@ -171,7 +171,7 @@ def patched_steps(processor: Any) -> Any:
         (rows, columns), patch = found["spatial_shapes"][0], processor.patch_size
         patches = found["pixel_values"][0][: rows * columns].reshape(rows, columns, patch, patch, 3)
         pixels = patches.swapaxes(1, 2).reshape(rows * patch, columns * patch, 3)
-        return np.clip(np.rint(pixels), 0, 255).astype(np.uint8)
+        return rounded(pixels)
 
     return steps
 

@@ -18,6 +18,7 @@ import numpy as np
 from PIL import Image
 
 from whymask.errors import WhymaskError, first_line
+from whymask.images.imaging import rounded
 from whymask.models.batching import is_out_of_memory
 
 
@@ -127,7 +128,7 @@ def pixel_steps(processor: Any) -> Any:
 
     def steps(image: Image.Image) -> Any:
         values = processor(images=image, do_rescale=False, do_normalize=False, return_tensors="np")["pixel_values"][0]
-        return np.clip(np.rint(np.moveaxis(np.asarray(values), 0, -1)), 0, 255).astype(np.uint8)
+        return rounded(np.moveaxis(np.asarray(values), 0, -1))
 
     return steps
 

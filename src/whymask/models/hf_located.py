@@ -9,12 +9,20 @@ import torch
 from PIL import Image
 
 from whymask.errors import WhymaskError
-from whymask.images.imaging import Canvas, Preprocessed
+from whymask.images.imaging import Canvas, Preprocessed, rounded
 from whymask.models.base import composed
 from whymask.models.hf import configuration, from_checkpoint, model_from_checkpoint, quiet, reporting, unsupported
 from whymask.models.located import Located
-from whymask.models.precision import converted, norm_settings
-from whymask.models.torch_module import DTYPE_NAMES, device_of, dtype_of, evaluating, home_of, module_fingerprint
+from whymask.models.precision import converted
+from whymask.models.torch_module import (
+    DTYPE_NAMES,
+    device_of,
+    dtype_of,
+    evaluating,
+    home_of,
+    module_fingerprint,
+    run_settings,
+)
 from whymask.utils.digest import digest
 
 INSTEAD = "wrap a function, see docs/locate.md"
@@ -42,11 +50,7 @@ class HfLocated(Located):
         labels = module.config.id2label
         self.classes = [str(labels[i]) for i in range(len(labels))]
         self.geometry = Preprocessed([self._resized])
-        self.settings = {
-            "device": str(self.device),
-            "dtype": DTYPE_NAMES[self.dtype],
-            **norm_settings(module, self.dtype),
-        }
+        self.settings = run_settings(module, self.device, self.dtype)
         self.batch_size = 4 if self.device.type == "cpu" else 32
 
     @property
@@ -87,8 +91,7 @@ class HfLocated(Located):
         if getattr(self.processor, "do_flip_channel_order", None):
             options["do_flip_channel_order"] = False
         values = np.asarray(self._processed(image, **options, return_tensors="np")["pixel_values"][0])
-        pixels: Canvas = np.clip(np.rint(np.moveaxis(values, 0, -1)), 0, 255).astype(np.uint8)
-        return pixels
+        return rounded(np.moveaxis(values, 0, -1))
 
     def _processed(self, image: Any, **options: Any) -> Any:
         made = self.processor(images=image, **options)

@@ -15,7 +15,7 @@ from PIL import Image
 from threadpoolctl import ThreadpoolController
 
 from whymask.errors import WhymaskError
-from whymask.images.imaging import WHOLE, Box, Canvas, Geometry, Resize, capped, resized
+from whymask.images.imaging import WHOLE, Box, Canvas, Geometry, Resize, capped, resized, rounded
 from whymask.models.dialogue import Dialogue
 from whymask.models.hf import quiet
 from whymask.models.layout import Inputs, Layout, alike
@@ -348,4 +348,4 @@ def _canvas(made: Any) -> Canvas | None:
     values = np.moveaxis(values, 0, -1) if values.shape[0] == 3 else values
     if values.shape[2] != 3:
         return None
-    return np.asarray(np.clip(np.rint(values), 0, 255), dtype=np.uint8)
+    return rounded(values)

@@ -52,6 +52,11 @@ def home_of(module: torch.nn.Module) -> tuple[torch.device, torch.dtype]:
     return device, next((tensor.dtype for tensor in tensors if tensor.dtype in DTYPES.values()), torch.float32)
 
 
+def run_settings(module: torch.nn.Module, device: torch.device, dtype: torch.dtype) -> dict[str, str]:
+    """Where and in which precision a module runs, as `Model.settings` records it."""
+    return {"device": str(device), "dtype": DTYPE_NAMES[dtype], **norm_settings(module, dtype)}
+
+
 @contextmanager
 def evaluating(module: torch.nn.Module) -> Iterator[None]:
     """Evaluation mode inside the block, each part's own mode after it.
@@ -130,11 +135,7 @@ class TorchClassifier(Classifier):
         run = compiled(self.module) if compile else self.module
         self.run: Callable[[torch.Tensor], torch.Tensor] = lambda inputs: logits_in(run(inputs), name, logits)
         self.replays = CudaReplays(self.module, self.run)
-        self.settings = {
-            "device": str(self.device),
-            "dtype": DTYPE_NAMES[self.dtype],
-            **norm_settings(module, self.dtype),
-        }
+        self.settings = run_settings(module, self.device, self.dtype)
         if compile:
             self.settings["compiled"] = "yes"
 
