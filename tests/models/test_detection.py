@@ -69,6 +69,15 @@ def test_an_ordering_is_replayed_and_saved(detector, tmp_path):
     assert curves.deletion[3:] == pytest.approx([0] * 61)
 
 
+def test_the_number_of_a_box_is_a_whole_number(detector):
+    first, second = (detector.bind(photo(), target=number).target for number in (0, 1))
+    assert first != second
+    assert detector.bind(photo(), target=np.int64(1)).target == second
+    for number in (1.5, True):
+        with pytest.raises(WhymaskError, match="a target must be a whole number"):
+            detector.bind(photo(), target=number)
+
+
 def test_what_is_not_there_is_a_sentence(detector):
     for target, words in (
         ((60, 5), "sees nothing at that point; it sees dog, cat"),

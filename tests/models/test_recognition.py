@@ -59,6 +59,9 @@ def test_what_is_not_read_is_a_sentence(recogniser):
     ):
         with pytest.raises(ImageError, match=words):
             recogniser.bind(line(), target=target)
+    for number in (1.5, True):
+        with pytest.raises(WhymaskError, match="a target must be a whole number"):
+            recogniser.bind(line(), target=number)
     with pytest.raises(ImageError, match="reads nothing"):
         recogniser.bind(np.zeros((16, 64, 3), np.uint8))
     with pytest.raises(WhymaskError, match="not a point"):

@@ -333,10 +333,10 @@ def _ends(profile: NDArray[np.float64], pixels: int) -> tuple[float, float]:
     return max(0.0, float(start)), min(1.0, float(start + slope))
 
 
-def viewable(image: Image.Image, least: int = 256, most: int = 768) -> Canvas:
+def viewable(image: Image.Image) -> Canvas:
     """The photo at a size for viewing: small enough to travel with a result, large enough for outlines."""
     longest = max(image.size)
-    scale = least / longest if longest < least else min(1.0, most / longest)
+    scale = 256 / longest if longest < 256 else min(1.0, 768 / longest)
     size = (max(2, round(image.width * scale)), max(2, round(image.height * scale)))
     kind = Image.Resampling.LANCZOS if scale < 1 else Image.Resampling.NEAREST
     return np.asarray(image.resize(size, kind))

@@ -19,6 +19,11 @@ def is_name(target: object) -> bool:
     return isinstance(target, str) and re.fullmatch(r"\s*-?[0-9]+\s*", target) is None
 
 
+def number_of(target: Any) -> int:
+    """The number that a target is, given as a whole number or as text."""
+    return int(target) if isinstance(target, str) else whole("a target", target, 0)
+
+
 def check_scale(mean: Sequence[float] | float, std: Sequence[float] | float) -> None:
     """Raise an error where mean and std are meant for values 0 ... 1; raw pixels (mean 0, std 1) are fine."""
     means, stds = np.abs(mean), np.abs(std)
@@ -94,7 +99,7 @@ class Classifier(PixelModel):
             if wanted not in names:
                 raise unknown("target", wanted, names)
             return names[wanted]
-        index = int(target) if isinstance(target, str) else whole("a target", target, 0)
+        index = number_of(target)
         if not 0 <= index < len(self.labels):
             raise WhymaskError(f"target {index} is outside the model's classes 0 ... {len(self.labels) - 1}.")
         return index

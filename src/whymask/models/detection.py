@@ -13,7 +13,7 @@ from whymask.arrays import Floats
 from whymask.errors import ImageError, WhymaskError, unknown
 from whymask.images.imaging import Box, Canvas, ImageSource, WholeImage
 from whymask.models.base import Response, Target
-from whymask.models.classifier import is_name
+from whymask.models.classifier import is_name, number_of
 from whymask.models.function import FromFunction
 from whymask.models.located import Located, Point
 
@@ -115,7 +115,7 @@ class Detector(Located):
             objects = [one for one in objects if one[2][0] <= x <= one[2][2] and one[2][1] <= y <= one[2][3]]
             if not objects:
                 raise ImageError(f"{self.name} sees nothing at that point{_seen(found, classes)}.")
-        number = int(target) if isinstance(target, int | str) else 0
+        number = 0 if target is None or isinstance(target, tuple) else number_of(target)
         if not 0 <= number < len(objects):
             raise ImageError(f"{self.name} sees {len(objects)} objects, so there is no object {number}.")
         _, column, box = objects[number]

@@ -21,7 +21,7 @@ def weights_of(model: Model) -> TorchClassifier | None:
     return found if isinstance(found, TorchClassifier) and shuffled_layers(found.module) else None
 
 
-def cascade(model: TorchClassifier, steps: int = STEPS, seed: int = 0) -> Iterator[tuple[int, int, TorchClassifier]]:
+def cascade(model: TorchClassifier, seed: int = 0) -> Iterator[tuple[int, int, TorchClassifier]]:
     """Yield (layers shuffled, layers, the model with them) for more and more layers: the last one, ..., all of them.
 
     The weights of a copy are shuffled further at every step, so each model is good until the next one is asked for.
@@ -29,7 +29,7 @@ def cascade(model: TorchClassifier, steps: int = STEPS, seed: int = 0) -> Iterat
     """
     module, generator = deepcopy(model.module), torch.Generator().manual_seed(seed)
     layers = shuffled_layers(module)[::-1]
-    counts = sorted({1, *(round(len(layers) * step / (steps - 1)) for step in range(1, steps))} - {0})
+    counts = sorted({1, *(round(len(layers) * step / (STEPS - 1)) for step in range(1, STEPS))} - {0})
     done = 0
     for count in counts:
         for layer in layers[done:count]:

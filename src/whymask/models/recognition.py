@@ -17,7 +17,7 @@ from whymask.arrays import Floats, real_numbers
 from whymask.errors import ImageError, WhymaskError, whole
 from whymask.images.imaging import Canvas, WholeImage
 from whymask.models.base import Response, Target
-from whymask.models.classifier import is_name
+from whymask.models.classifier import is_name, number_of
 from whymask.models.function import FromFunction
 from whymask.models.located import Located, Point
 
@@ -66,7 +66,7 @@ class Recogniser(Located):
             return Target.named(target), tuple(read[first : last + 1]), 1
         if is_name(target):
             raise ImageError(f"{self.name} reads {text!r}, which does not contain {target!r}.")
-        number = int(target)
+        number = number_of(target)
         if not 0 <= number < len(read):
             raise ImageError(f"{self.name} reads {text!r}: its characters have the numbers 0 to {len(read) - 1}.")
         return Target(number, parts[number]), (read[number],), 1

@@ -11,7 +11,7 @@ from whymask.arrays import Bools, Floats, real_numbers
 from whymask.errors import ImageError, WhymaskError, unknown
 from whymask.images.imaging import Canvas, WholeImage
 from whymask.models.base import Response, Target
-from whymask.models.classifier import is_name
+from whymask.models.classifier import is_name, number_of
 from whymask.models.function import FromFunction
 from whymask.models.located import Located, Point
 
@@ -62,9 +62,10 @@ class Segmenter(Located):
             return known[name]
         if is_name(target):
             raise unknown("target", name, self.classes)
-        if not 0 <= int(target) < len(self.classes):
-            raise WhymaskError(f"target {target} is outside the model's classes 0 ... {len(self.classes) - 1}.")
-        return int(target)
+        number = number_of(target)
+        if not 0 <= number < len(self.classes):
+            raise WhymaskError(f"target {number} is outside the model's classes 0 ... {len(self.classes) - 1}.")
+        return number
 
 
 class FunctionSegmenter(FromFunction, Segmenter):
