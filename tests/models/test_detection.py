@@ -103,6 +103,15 @@ def test_an_image_without_the_object_costs_only_itself(detector):
     assert found.keys() == {0, 2}
 
 
+@pytest.mark.parametrize("label", ["bird", 2, -1])
+def test_a_label_that_does_not_exist_is_an_error(label):
+    def boxes(images):
+        return [{"boxes": [[0, 0, 8, 8]], "scores": [0.9], "labels": [label]} for _ in images]
+
+    with pytest.raises(WhymaskError, match=f"returned the label {label!r}, which is none of the 2 labels"):
+        whymask.wrap(boxes, task="detection", labels=["dog", "cat"]).bind(photo())
+
+
 def test_a_classifier_takes_no_point():
     model = whymask.wrap(lambda images: images.mean(axis=(1, 2, 3)) / 255)
     with pytest.raises(WhymaskError, match="takes no point"):

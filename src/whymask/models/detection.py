@@ -164,10 +164,19 @@ class FunctionDetector(FromFunction, Detector):
 
     def _boxes(self, found: Mapping[str, Any], sides: NDArray[Any]) -> Boxes:
         boxes, scores, labels = (_array(found[part]) for part in ("boxes", "scores", "labels"))
-        columns = [self.classes.index(one) if isinstance(one, str) else int(one) for one in labels.tolist()]
+        columns = [self._column(label) for label in labels.tolist()]
         spread = np.zeros((len(columns), len(self.classes)))
         spread[np.arange(len(columns)), columns] = scores
         return Boxes(boxes.reshape(-1, 4).astype(np.float64) / sides, spread)
+
+    def _column(self, label: Any) -> int:
+        if label in self.classes:
+            return self.classes.index(label)
+        if isinstance(label, str) or not 0 <= label < len(self.classes):
+            raise WhymaskError(
+                f"{self.name} returned the label {label!r}, which is none of the {len(self.classes)} labels."
+            )
+        return int(label)
 
 
 def overlap(boxes: Floats, box: Box | Floats) -> Floats:
