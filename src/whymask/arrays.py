@@ -1,4 +1,4 @@
-"""Names for the arrays that are passed around, arrays on devices, and numbers of unknown origin as arrays."""
+"""Types of arrays, and conversions: of what a model returns to one, and of one to a tensor on a device."""
 
 import sys
 from typing import Any, TypeAlias
@@ -27,7 +27,7 @@ def on_device(values: Any, device: Any) -> Any:
 
 def real_numbers(values: Any) -> Floats:
     """What a model or a function returned, as float64; tensors may be of any type, on any device, with gradients."""
-    torch = sys.modules.get("torch")  # nobody has a tensor without it
+    torch = sys.modules.get("torch")  # without it there are no tensors
     kind = type(values).__name__
     if torch is not None and isinstance(values, torch.Tensor):
         values = values.detach().cpu()

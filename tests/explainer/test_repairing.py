@@ -9,7 +9,7 @@ from whymask import Repair, WhymaskError
 from whymask.explainer.case import Case, prefixes
 from whymask.explainer.repairing import outcome, replies
 from whymask.methods import Recipe
-from whymask.metrics import RepairOutcome
+from whymask.metrics.repair import RepairOutcome
 from whymask.models.base import Response
 from whymask.results.base import Explanation
 from whymask.views.report import report

@@ -204,16 +204,35 @@ def test_images_that_are_not_photos(inputs):
     assert set(attributions.unique().tolist()) == {0, 1}
 
 
-def test_output_says_what_the_model_returns():
+def test_activation_says_how_a_score_follows():
     def probabilities(images):
         return Quadrants()(images).softmax(dim=-1)
 
     x = noise()
     logits = attribute(EvidenceAttribution(Quadrants(), "greedy"), x, target=0, feature_mask=BLOCKS)
-    probs = attribute(EvidenceAttribution(probabilities, "greedy", output="probs"), x, target=0, feature_mask=BLOCKS)
+    probs = attribute(EvidenceAttribution(probabilities, "greedy", activation="none"), x, target=0, feature_mask=BLOCKS)
     torch.testing.assert_close(probs, logits, rtol=0, atol=0)
     with pytest.raises(WhymaskError, match=r"\[0, 1\]"):
-        attribute(EvidenceAttribution(Quadrants(), output="probs"), 20 * x, target=0)
+        attribute(EvidenceAttribution(Quadrants(), activation="none"), 20 * x, target=0)
+
+
+def test_a_single_logit_decides_between_two_answers():
+    """As for a wrapped module: class 1 has the sigmoid of the logit, class 0 the rest."""
+
+    def margin(images):
+        logits = Quadrants()(images)
+        return logits[:, :1] - logits[:, 1:2]
+
+    def both(images):
+        logit = margin(images)
+        return torch.cat([torch.zeros_like(logit), logit], dim=1)
+
+    x = noise()
+    for target in (None, 0, 1):
+        one = EvidenceAttribution(margin, "greedy", activation="sigmoid")
+        two = EvidenceAttribution(both, "greedy")
+        found = [attribute(finder, x, target=target, feature_mask=BLOCKS) for finder in (one, two)]
+        torch.testing.assert_close(*found, rtol=0, atol=0)
 
 
 def test_the_softmax_is_taken_in_fp32():
@@ -286,7 +305,7 @@ def test_seed_and_parameters_reach_the_search():
     ("options", "words"),
     [
         ({"method": "trce"}, "did you mean 'trace'"),
-        ({"output": "logit"}, "did you mean 'logits'"),
+        ({"activation": "softmin"}, "did you mean 'softmax'"),
         ({"seed": -1}, "a seed must be"),
         ({"params": {"elites": 3}}, r"unknown parameter of discs\+swap"),
     ],

@@ -1,7 +1,7 @@
 import pytest
 
 from whymask import WhymaskError
-from whymask.metrics import RepairOutcome, correction_region, repairs
+from whymask.metrics.repair import RepairOutcome, correction_region, repairs
 
 
 @pytest.mark.parametrize(

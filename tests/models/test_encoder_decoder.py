@@ -131,7 +131,7 @@ def test_questions_of_other_lengths_share_no_batch_but_a_call(tried):
     together = model.generate(torch.stack([bound.inputs for bound in bounds]), bounds, 4)
     alone = [model.generate(bound.inputs[None], [bound], 4)[0] for bound in bounds]
     assert together == alone
-    if tried.model.place != "header" and other is not None:  # what is drawn above an image has no length
+    if tried.model.question_in != "header" and other is not None:  # what is drawn above an image has no length
         assert bounds[0].key != bounds[1].key
 
 

@@ -21,8 +21,8 @@ from starlette.testclient import TestClient
 
 import whymask
 from whymask.images.imaging import load_image
+from whymask.models.chat.messages import encoded
 from whymask.models.multimodal import load
-from whymask.models.remote import png
 from whymask.serve.chat import MAX_BYTES
 from whymask.serve.model_app import create_model_app
 from whymask.serve.sampling import pick, places
@@ -61,7 +61,7 @@ def at(url):
 
 
 def picture(image=IMAGE):
-    return at(f"data:image/png;base64,{png(image)}")
+    return at(f"data:image/png;base64,{encoded(image, 'png')}")
 
 
 def user(image=IMAGE, question=QUESTION):

@@ -13,7 +13,7 @@ from PIL import Image, ImageColor, ImageFilter
 
 from whymask.arrays import Bools, Masks, on_device
 from whymask.errors import WhymaskError, unknown
-from whymask.images.imaging import Canvas, ImageSource, load_image, resized
+from whymask.images.imaging import Canvas, ImageSource, load_image, resized, rounded
 
 Fill: TypeAlias = str | tuple[int, int, int] | ImageSource
 """A name in FILLS, a colour ("#80b0ff", "red", (r, g, b)) or an image."""
@@ -65,8 +65,7 @@ def fill_canvas(fill: Fill, canvas: Canvas) -> Canvas:
         return _flat(np.rint(canvas.mean(axis=(0, 1))), canvas)
     if fill == "noise":
         rng = np.random.default_rng(int.from_bytes(hashlib.sha256(canvas.tobytes()).digest()[:8]))
-        drawn = rng.normal(canvas.mean(axis=(0, 1)), canvas.std(axis=(0, 1)), canvas.shape)
-        return np.rint(drawn).clip(0, 255).astype(np.uint8)
+        return rounded(rng.normal(canvas.mean(axis=(0, 1)), canvas.std(axis=(0, 1)), canvas.shape))
     if fill in ("blur", "dark_defocus"):
         blur = ImageFilter.GaussianBlur(min(canvas.shape[:2]) / 16)
         blurred = np.asarray(Image.fromarray(canvas).filter(blur))

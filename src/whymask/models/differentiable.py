@@ -72,7 +72,7 @@ class Differentiable:
     """A bound image, its module and the score f_y as a function through which gradients flow."""
 
     bound: Bound
-    module: torch.nn.Module  # what runs the image, so that layers can be listened to
+    module: torch.nn.Module  # what runs the image; methods register hooks on its layers
     read: Callable[[torch.Tensor], Evidence]  # from inputs (B, ...)
     encode: Callable[[Canvas], torch.Tensor]  # pixels (H, W, 3) in the model's own layout
     tokens: ImageTokens | None = None  # where a language model reads the image

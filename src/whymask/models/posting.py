@@ -1,4 +1,4 @@
-"""JSON by POST: what is sent, what is read of a reply, and what may be said about it."""
+"""Sends JSON by POST and reads the reply; errors quote it without secrets."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ else:
 RETRIED = frozenset({429, 500, 502, 503, 504})
 OVERLOADED = frozenset({429, 503})
 LARGEST_REPLY = 4 * 2**20  # bytes; a usual one has a few hundred, and parsed JSON can take 25 times its size
-SCHEMES = frozenset({"basic", "bearer"})  # words of an Authorization header that are no secret
+SCHEMES = frozenset({"basic", "bearer"})  # words of an Authorization header that are not secret
 LARGEST_REASON = 2**16  # bytes of an error reply that is quoted
 
 
 class StatusError(WhymaskError):
-    """A server answered with a status that is no success."""
+    """A server answered with an error status."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
@@ -86,7 +86,7 @@ class Client:
         """The JSON of the reply; all its numbers are floats, so an integer of 400 digits is infinite.
 
         Where the request may be sent again, this raises a `NoReplyError`, where that would not help, a `WhymaskError`.
-        Both call the server by its name.
+        Both messages call the server `name`.
         """
         try:
             async with asyncio.timeout(self.timeout):

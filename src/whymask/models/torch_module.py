@@ -14,14 +14,14 @@ import numpy as np
 import torch
 from PIL import Image
 
-from whymask.errors import WhymaskError, unknown
+from whymask.errors import WhymaskError, first_line, unknown
 from whymask.images.imaging import Canvas, CentreCrop, Geometry
 from whymask.models.base import Bound, Response, composed
 from whymask.models.classifier import Classifier, check_scale
 from whymask.models.differentiable import Differentiable, Evidence
 from whymask.models.launched import launched
 from whymask.models.outputs import Activation, answers, check_activation, evidence, logits_in, names_of
-from whymask.models.precision import beside, converted
+from whymask.models.precision import converted, norm_settings
 from whymask.models.replays import CudaReplays, compiled, padded
 from whymask.utils.digest import digest, is_plain
 
@@ -51,6 +51,11 @@ def home_of(module: torch.nn.Module) -> tuple[torch.device, torch.dtype]:
     tensors = [*module.parameters(), *module.buffers()]
     device = tensors[0].device if tensors else torch.device("cpu")
     return device, next((tensor.dtype for tensor in tensors if tensor.dtype in DTYPES.values()), torch.float32)
+
+
+def run_settings(module: torch.nn.Module, device: torch.device, dtype: torch.dtype) -> dict[str, str]:
+    """Where and in which precision a module runs, as `Model.settings` records it."""
+    return {"device": str(device), "dtype": DTYPE_NAMES[dtype], **norm_settings(module, dtype)}
 
 
 @contextmanager
@@ -131,7 +136,7 @@ class TorchClassifier(Classifier):
         run = compiled(self.module) if compile else self.module
         self.run: Callable[[torch.Tensor], torch.Tensor] = lambda inputs: logits_in(run(inputs), name, logits)
         self.replays = CudaReplays(self.module, self.run)
-        self.settings = {"device": str(self.device), "dtype": DTYPE_NAMES[self.dtype], **beside(module, self.dtype)}
+        self.settings = run_settings(module, self.device, self.dtype)
         if compile:
             self.settings["compiled"] = "yes"
 
@@ -141,7 +146,7 @@ class TorchClassifier(Classifier):
         return composed(self._weights or module_fingerprint(self.module, code=True), **self.besides)
 
     def encode(self, canvas: Canvas, dtype: torch.dtype | None = None) -> torch.Tensor:
-        """Pixels (H, W, 3) as the module wants them, (3, H, W), or in another precision; grey ones (1, H, W)."""
+        """Normalised pixels (3, H, W) of a canvas, or grey ones (1, H, W), in the module's precision or another."""
         if self.mean.shape == (1,):
             canvas = np.asarray(Image.fromarray(canvas).convert("L"))[..., None]
         pixels = (torch.tensor(canvas).float() - self.mean) / self.std
@@ -241,7 +246,7 @@ def channels_last(module: torch.nn.Module) -> bool:
 
 
 def module_fingerprint(module: torch.nn.Module, *, code: bool = False) -> str:
-    """Identifies a module: a hash of its layers, as torch prints them, its plain attributes and all tensors.
+    """Identifies a module by a hash of its layers, as torch prints them, its plain attributes and all tensors.
 
     With `code`, the source of its classes is part of it: libraries have versions, a user's module does not.
     """
@@ -261,8 +266,8 @@ def _attributes(part: torch.nn.Module) -> dict[str, Any]:
 
     Dictionaries are left out: they are often caches.
     """
-    about = ("training", "name_or_path")  # explained in evaluation mode; where transformers has found the weights
-    public = {name: value for name, value in vars(part).items() if not name.startswith("_") and name not in about}
+    left_out = ("training", "name_or_path")  # neither the mode nor the path of the weights moves a score
+    public = {name: value for name, value in vars(part).items() if not name.startswith("_") and name not in left_out}
     named = {
         name: f"{getattr(value, '__module__', '')}.{value.__qualname__}" if inspect.isroutine(value) else value
         for name, value in public.items()
@@ -338,8 +343,7 @@ def wrap_module(
     try:
         outputs = model.logits(blank[None]).shape[1]
     except (RuntimeError, TypeError, IndexError, AssertionError) as error:  # of the module
-        reason = str(error).strip().partition("\n")[0]
-        raise WhymaskError(f"{name} fails on an image of shape {tuple(blank.shape)}: {reason}") from error
+        raise WhymaskError(f"{name} fails on an image of shape {tuple(blank.shape)}: {first_line(error)}") from error
     model.labels = names_of(name, outputs, labels, activation)
     return model
 

@@ -13,7 +13,7 @@ NUMBER = re.compile("[0-9]{1,9}")
 
 
 class LackingError(WhymaskError):
-    """A reply is without something that was asked for, as from servers that ignore what they do not know."""
+    """A reply lacks something that was asked for, as from servers that ignore unknown fields."""
 
 
 class Replies:

@@ -16,7 +16,7 @@ class Chat(Engine):
     """A server that takes messages."""
 
     def generated(self, pictures: Pictures, question: str, tokens: int) -> Request[str]:
-        """By an ordinary request."""
+        """The model's own answer, by an ordinary request."""
         return Request(partial(self.talk.body, pictures, question, max_tokens=tokens), self._text)
 
     def _text(self, reply: Any) -> str:
