@@ -11,7 +11,6 @@ from typing import Any
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import JSONResponse, Response
 
-from whymask.errors import WhymaskError
 from whymask.models.mllm import Mllm
 from whymask.serve.chat import (
     MAX_BYTES,
@@ -26,7 +25,7 @@ from whymask.serve.chat import (
 )
 from whymask.serve.connections import MOST
 from whymask.serve.engine import Engine, Reply, context, rendered
-from whymask.serve.guard import Guard, RequestError
+from whymask.serve.guard import RequestError, protect
 from whymask.serve.limits import Turns, Uploads, unavailable
 from whymask.serve.sampling import Place
 
@@ -56,21 +55,7 @@ def create_model_app(
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     engine = Engine(model, waiting=waiting)
     app.state.jobs = engine  # to be stopped by the server
-    app.add_middleware(Guard, hosts=hosts, token=token, answer=failed)
-
-    @app.exception_handler(RequestError)
-    async def request_error(_: Request, error: RequestError) -> Response:
-        return failed(error)
-
-    @app.exception_handler(WhymaskError)
-    async def user_error(_: Request, error: WhymaskError) -> Response:
-        return failed(RequestError(400, str(error)))
-
-    @app.exception_handler(404)
-    @app.exception_handler(405)
-    async def http_error(_: Request, error: Any) -> Response:
-        return failed(RequestError(error.status_code, f"{error.detail.lower()}."))
-
+    protect(app, hosts, token, failed)
     app.include_router(routes(engine, name, Uploads(MOST, MAX_BYTES, seconds)))
     return app
 
