@@ -152,12 +152,11 @@ def repair(case: Case, rows: Bools, keep: bool = False) -> dict[str, Any]:
     which prefixes repair.
     """
     target = case.bound.target
-    whole = np.ones((1, case.partition.n), dtype=bool)
-    (top,) = case.responses.answers_to(whole)
+    (top,) = case.responses.answers_to(case.whole_image)
     word = yes_or_no(target.label) is not None and target.label.isalpha()
     if top is None or (top == target.index if target.numbered else not word):
         return {}
-    ((given, right),) = replies(case, whole)
+    ((given, right),) = replies(case, case.whole_image)
     if right:
         return {}
     answers = replies(case, rows)

@@ -140,13 +140,18 @@ class Case:
         return self.fills[0].inputs(rows)
 
     @property
+    def whole_image(self) -> Bools:
+        """(1, n) all regions, as a set."""
+        return np.ones((1, self.partition.n), dtype=bool)
+
+    @property
     def responses(self) -> Responses:
         """To masked versions of the image on the first fill."""
         return self.fills[0].responses
 
     def oracle(self) -> Oracle:
         """What is known so far, for one more query."""
-        kind = MeasuredOracle if self.measured else Oracle
+        kind = MeasuredOracle if isinstance(self.model, Measures) else Oracle
         return kind(*(filled.responses for filled in self.fills), how=self.over_fills)
 
     def _oracle_of_search(self) -> Oracle:
@@ -200,11 +205,6 @@ class Case:
         return in_batches(pieces, Responder(), lambda: self.batching.size)
 
     @property
-    def measured(self) -> bool:
-        """Whether scores are shares of answers."""
-        return isinstance(self.model, Measures)
-
-    @property
     def answers(self) -> dict[str, int]:
         """How many answers each reported score is a share of, for the provenance; empty where it is a probability."""
         if not isinstance(self.model, Measures):
@@ -236,7 +236,7 @@ class Case:
     def start(self, recipe: Recipe, seed: int = 0, *, budget: int | None = None, progress: Listener = None) -> Search:
         """A search of this case, for the driver to advance."""
         if unknown_cost(self.model):
-            self.ask(np.ones((1, self.partition.n), dtype=bool))
+            self.ask(self.whole_image)
         problem, oracle = self.problem(seed), self._oracle_of_search()
         return Search(recipe, problem, self, budget=budget, oracle=oracle, progress=progress, fills=self.fills)
 
@@ -261,13 +261,10 @@ class Case:
 
     def result(self, found: SearchResult, provenance: dict[str, Any]) -> EvidenceMask | Ordering:
         """What a search found, as a user sees it: with the picture and its reference scores."""
-        whole_image = np.ones(self.partition.n, dtype=bool)
-        rows = [whole_image, ~whole_image]
         selection = found.selection
         masks = [selection, *selection.others] if found.order is None and selection is not None else []
-        for one in masks:
-            rows += [one.mask, ~one.mask]
-        mask = masks[0].mask if masks else ~whole_image
+        rows = [row for kept in (self.whole_image[0], *(one.mask for one in masks)) for row in (kept, ~kept)]
+        mask = masks[0].mask if masks else rows[1]
         (full, blank, *own), shown, nominal, fresh = controls(self, mask, np.array(rows), found.asked)
         provenance = provenance | costs(self.model, self.spent)
         ledger = Ledger(dict(found.ledger.entries))
@@ -286,7 +283,7 @@ class Case:
                 initial_mask=regions,
                 kept=kept,
                 map=found.map,
-                scored=scored_sets(found, self, order, range(len(order) + 1)),
+                scored=scored_sets(found, self.fills, self.over_fills, order, range(len(order) + 1)),
             )
         assert selection is not None
         first = EvidenceMask(
@@ -302,7 +299,7 @@ class Case:
             goal=None if self.keep_answer else selection.goal,
             local_optimum=selection.local_optimum,
             controls=shown,
-            scored=scored_sets(found, self, selection.regions, [len(selection.regions)]),
+            scored=scored_sets(found, self.fills, self.over_fills, selection.regions, [len(selection.regions)]),
         )
         others = zip(selection.others, own[2::2], own[3::2], strict=True)
         return first.with_alternatives(
@@ -311,7 +308,6 @@ class Case:
 
     def explained(self, full: float, blank: float) -> ExplainedImage:
         """The image with the scores of the whole of it, which must have been asked for, and of the fill."""
-        whole_image = np.ones((1, self.partition.n), dtype=bool)
         return ExplainedImage(
             photo=viewable(self.bound.image),
             canvas=self.bound.canvas,
@@ -320,7 +316,7 @@ class Case:
             box=self.bound.box,
             partition=self.partition,
             target=self.bound.target,
-            prediction=named(self.model, self.responses.answers_to(whole_image)[0]),
+            prediction=named(self.model, self.responses.answers_to(self.whole_image)[0]),
             full_score=float(full),
             blank_score=float(blank),
             photo_size=(self.bound.image.height, self.bound.image.width),
