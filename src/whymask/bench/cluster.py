@@ -15,7 +15,7 @@ from time import monotonic, sleep
 from typing import Any, NamedTuple, Self
 
 from whymask.bench.config import ModelSpec
-from whymask.bench.kept import Layout
+from whymask.bench.layout import Layout
 from whymask.bench.records import Record
 from whymask.bench.work import Claim, Queue, Work
 from whymask.bench.worker import Plan, Worker

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from whymask.arrays import Bools
-from whymask.bench.kept import Layout
+from whymask.bench.layout import Layout
 from whymask.data.objects import overlap
 from whymask.explainer.answers import mistake, yes_or_no
 from whymask.explainer.case import Case, prefixes
@@ -16,10 +16,11 @@ from whymask.explainer.responder import Responder
 from whymask.explainer.together import search_together
 from whymask.methods import Recipe
 from whymask.models.memory import PeakMemory
+from whymask.results.verdict import ROUNDING
 from whymask.search import drive
 from whymask.search.driver import SearchResult
 
-Measured = dict[str, Any] | Exception
+Outcome = dict[str, Any] | Exception  # the numbers of a sample, or why there are none
 
 DIGITS = 6  # of the points of curves that are kept
 MOVED = ("insertion_auc", "deletion_auc")  # of an ordering, measured on other fills too
@@ -54,8 +55,8 @@ class Subject:
         return self._again[key]
 
 
-def measure(subjects: Sequence[Subject], wanted: Measurement) -> Iterator[tuple[int, Measured]]:
-    """(number of the subject, its numbers or why there are none), as searches end.
+def measure(subjects: Sequence[Subject], wanted: Measurement) -> Iterator[tuple[int, Outcome]]:
+    """Yield (number of the subject, its outcome) as searches end.
 
     All subjects are of one model and share its batches. When something fails, those that are left are tried one by
     one, so that one subject's failure does not affect the others.
@@ -70,8 +71,8 @@ def measure(subjects: Sequence[Subject], wanted: Measurement) -> Iterator[tuple[
             yield 0, error
             return
         for number, subject in left.items():
-            for _, outcome in measure([subject], wanted):
-                yield number, outcome
+            for _, result in measure([subject], wanted):
+                yield number, result
 
 
 def _searched(subjects: Sequence[Subject], wanted: Measurement) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -137,7 +138,7 @@ def _enough(found: SearchResult, score: float) -> dict[str, Any]:
     """Of a search for the smallest mask: how large that is, and whether it reaches its goal."""
     if found.selection is None or found.selection.goal is None:
         return {}
-    return {"size": int(found.selection.mask.sum()), "sufficient": bool(score >= found.selection.goal - 1e-6)}
+    return {"size": int(found.selection.mask.sum()), "sufficient": bool(score >= found.selection.goal - ROUNDING)}
 
 
 def _overlap(subject: Subject, regions: Sequence[int]) -> dict[str, float]:

@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from filelock import FileLock, Timeout
 
-from whymask.bench.kept import Layout
+from whymask.bench.layout import Layout
 from whymask.errors import WhymaskError
 from whymask.utils.digest import digest
 from whymask.utils.files import atomic, sync_folder, writable

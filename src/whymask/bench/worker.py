@@ -5,8 +5,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from whymask.bench.config import EMPHASES, Config, MethodSpec, ModelSpec, SplitSpec
-from whymask.bench.kept import Layout
-from whymask.bench.measure import Measured, Measurement, Subject, measure
+from whymask.bench.layout import Layout
+from whymask.bench.measure import Measurement, Outcome, Subject, measure
 from whymask.bench.records import Record, Row
 from whymask.bench.work import Item, Planned, Queue, Work
 from whymask.data.manifest import Sample
@@ -148,9 +148,7 @@ class Worker:
         )
 
 
-def _outcomes(
-    pairs: Sequence[tuple[Item, Subject | Exception]], wanted: Measurement
-) -> Iterator[tuple[Item, Measured]]:
+def _outcomes(pairs: Sequence[tuple[Item, Subject | Exception]], wanted: Measurement) -> Iterator[tuple[Item, Outcome]]:
     ready = [(item, subject) for item, subject in pairs if isinstance(subject, Subject)]
     yield from ((item, subject) for item, subject in pairs if isinstance(subject, Exception))
     if ready:

@@ -21,7 +21,7 @@ SIDE, MOST = 2**20, 2**28  # pixels of a side of the photo itself, and of all of
 RUNS = 2**21  # runs of equal labels, row by row: the label map is sent to the viewer as these
 HEADER = 2**23  # characters; the curves of a thousand regions have about a hundred thousand
 TEXT = 100_000  # characters of a label, a question or an answer
-ROUNDING = 1e-3  # how far a score may lie outside of [0, 1]
+TOLERANCE = 1e-3  # how far a score may lie outside of [0, 1]
 LIMITS = {
     "header": 4 * HEADER,
     "photo": 3 * PHOTO**2,
@@ -88,7 +88,7 @@ def check(header: Header, arrays: Arrays, own: Callable[[Header, int], list[Any]
     require(isinstance(header["complete"], bool), "it does not say whether it is complete")
     check_ledger(header["ledger"])
     scores = [header["full_score"], header["blank_score"], *own(header, n)]
-    require(all(is_number(score, -ROUNDING, 1 + ROUNDING) for score in scores), "a score does not lie in [0, 1]")
+    require(all(is_number(score, -TOLERANCE, 1 + TOLERANCE) for score in scores), "a score does not lie in [0, 1]")
 
 
 def check_ledger(ledger: Header) -> None:
