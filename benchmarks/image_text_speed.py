@@ -21,6 +21,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import torch
 import transformers
+from mllm_speed import wait
 from PIL import Image
 from skimage.data import astronaut
 
@@ -167,12 +168,6 @@ def seconds(function, device: str) -> float:
     function()
     wait(device)
     return time.perf_counter() - start
-
-
-def wait(device: str) -> None:
-    """Let the device finish."""
-    if device.startswith("cuda"):
-        torch.cuda.synchronize()
 
 
 def beside(subject: Subject, case: Case, one: dict, batches) -> dict[str, float]:
