@@ -235,7 +235,7 @@ COLUMNS = ["transformers", "whymask", "plain loop", "search", "of transformers",
 
 
 def main() -> None:
-    """The command."""
+    """The command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--models", nargs="+", default=list(REAL), choices=NAMES)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")

@@ -129,7 +129,7 @@ def loaded(name: str, device: str) -> Model:
 
 
 def main() -> None:
-    """As the command line says."""
+    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("run", "table"))
     parser.add_argument("file", type=Path)

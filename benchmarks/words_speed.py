@@ -65,7 +65,7 @@ def measure(model: Model, photo: ImageSource, question: str, answer: str, tries:
 
 
 def main() -> None:
-    """As the command line says."""
+    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--batch", type=int, default=32)

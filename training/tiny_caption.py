@@ -64,12 +64,12 @@ class Drawn:
         return min(self.count, min(self.done) * self.workers)
 
     def wait(self, count: int) -> None:
-        """Until `count` are there."""
+        """Wait until `count` scenes are drawn."""
         while self.ready() < count:
             time.sleep(0.02)
 
     def sentences(self, first: int, last: int) -> list[str]:
-        """Of these scenes."""
+        """The sentences of these scenes."""
         return [bytes(row).rstrip(b"\0").decode() for row in self.texts[first:last]]
 
     def _draw(self, first: int) -> None:
@@ -117,7 +117,7 @@ class Describer:
         return self.model.see(pixels_to_inputs(self.model, pixels), (SIZE, SIZE))
 
     def logits(self, seen: torch.Tensor, said: torch.Tensor) -> torch.Tensor:
-        """Of the tokens at every position of a sentence (B, n) that begins with `said`, (B, n, words)."""
+        """Logits (B, n, words) at every position of sentences (B, n) that begin with `said`."""
         embed = self.module.get_input_embeddings()
         before = embed(self.before).expand(len(seen), -1, -1)
         after = embed(torch.cat([self.after.expand(len(said), -1), said[:, :-1]], dim=1))
@@ -214,7 +214,7 @@ class Training:
         return pixels, shown.float(), texts
 
     def losses(self, head: torch.nn.Linear) -> tuple[torch.Tensor, torch.Tensor]:
-        """Of the sentence's tokens (those after its end left out), and of what the tokens show."""
+        """The losses of the sentence's tokens, without those after its end, and of what the image tokens show."""
         pixels, shown, texts = self.batch()
         seen = self.describer.see(pixels)
         logits, look = self.describer.logits(seen, texts), head(seen)
@@ -224,7 +224,7 @@ class Training:
         return said, len(LOOKS) * functional.binary_cross_entropy_with_logits(look, shown)
 
     def run(self) -> None:
-        """Until the time is over."""
+        """Train until the time is over."""
         options, module = self.options, self.module.requires_grad_(True)
         head = torch.nn.Linear(options.width, len(LOOKS)).to(options.device)
         torch.nn.init.constant_(head.bias, -4.0)  # few tokens show any one
@@ -277,7 +277,7 @@ class Training:
 
 
 def options(words: Sequence[str] | None = None) -> argparse.Namespace:
-    """Of the command line, or of these words."""
+    """The options of the command line, or of these words."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="checkpoint folder")
     parser.add_argument("--device", default="cuda")

@@ -55,7 +55,7 @@ LLAVA_TEMPLATE = (
 
 
 def text(width: int, depth: int) -> dict[str, Any]:
-    """The decoder of both."""
+    """The configuration of the decoder, for both families."""
     return {
         "hidden_size": width, "intermediate_size": inner(width), "num_hidden_layers": depth,
         "num_attention_heads": width // 48,
@@ -64,7 +64,7 @@ def text(width: int, depth: int) -> dict[str, Any]:
 
 
 def inner(width: int) -> int:
-    """Of an MLP: a multiple of 128, to which Qwen's tower is widened when it is loaded."""
+    """The width of an MLP: a multiple of 128, to which Qwen's tower is padded when it is loaded."""
     return -(-width * 8 // 3 // 128) * 128
 
 
@@ -239,7 +239,7 @@ class Asked:
         return self.model.see(pixels_to_inputs(self.model, pixels), self.shape)
 
     def logits(self, seen: torch.Tensor, objects: torch.Tensor, said: torch.Tensor) -> torch.Tensor:
-        """Of the first token of the answer and of the one after it, (B, 2, words): `said` is the first, (B,)."""
+        """Logits (B, 2, words) of the first token of the answer and of the next; `said` (B,) is the first."""
         embed = self.model.module.get_input_embeddings()
         before = embed(self.before).expand(len(seen), -1, -1)
         after = embed(torch.cat([self.after[objects], said[:, None]], dim=1))
@@ -284,7 +284,7 @@ def question_sets(numbers: list[int]) -> dict[str, Rows]:
 
 
 def train(asked: Asked, cells: int, drawn: Generated, check: Callable[[], Found], options: argparse.Namespace) -> int:
-    """Until the time is over; returns how many scenes were seen (each of them several times)."""
+    """Train until the time is over; returns how many scenes were seen, each of them several times."""
     device, module = asked.device, asked.model.module.requires_grad_(True)
     pixels = torch.from_numpy(drawn.pixels).to(device)
     counts = torch.cat([shown(part.to(device), cells) for part in torch.from_numpy(drawn.labels).split(2000)])

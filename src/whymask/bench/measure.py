@@ -135,7 +135,7 @@ def _mask_at(wanted: Measurement, found: SearchResult, budget: int) -> Bools:
 
 
 def _enough(found: SearchResult, score: float) -> dict[str, Any]:
-    """Of a search for the smallest mask: how large that is, and whether it reaches its goal."""
+    """The size of the smallest mask, and whether it reaches its goal; empty for other searches."""
     if found.selection is None or found.selection.goal is None:
         return {}
     return {"size": int(found.selection.mask.sum()), "sufficient": bool(score >= found.selection.goal - ROUNDING)}

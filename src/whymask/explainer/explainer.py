@@ -16,7 +16,7 @@ from whymask.explainer.case import Case, Listener, batching
 from whymask.explainer.chance import with_null
 from whymask.explainer.costs import costs
 from whymask.explainer.forecast import Forecast, forecast
-from whymask.explainer.repairing import attempt
+from whymask.explainer.repairing import repair
 from whymask.explainer.restored import restored
 from whymask.explainer.settings import Settings, SettingsDict, accepts_settings
 from whymask.explainer.several import check_several, explain_answers, explain_words, listed, recipe_for
@@ -68,7 +68,7 @@ class Explainer:
 
     @cached_property
     def model(self) -> Model:
-        """The model itself."""
+        """The model, loaded when it is first used."""
         return as_model(self._model)
 
     @cached_property
@@ -109,7 +109,7 @@ class Explainer:
         return [self._with_null(case, one, seed) for one, seed in zip(found, seeds, strict=True)]
 
     def _with_null(self, case: Case, found: EvidenceMask | Ordering, seed: int) -> EvidenceMask | Ordering:
-        """The same result, compared with searches for other answers where the settings ask for that."""
+        """Add the comparison with other answers where the settings ask for it."""
         settings = self.settings
         if not settings.null or not isinstance(found, EvidenceMask):
             return found
@@ -244,7 +244,7 @@ class Explainer:
             return explainer.repair(image, want=want, question=question, progress=progress)
         case, settings = self.case(image, target=want, question=question), self.settings
         with self._reporting(progress, case, self.recipe) as report:
-            return attempt(case, self.recipe, settings.seed, budget=settings.budget, progress=report)
+            return repair(case, self.recipe, settings.seed, budget=settings.budget, progress=report)
 
     def replay(self, ordering: Ordering, *, fill: Fills | None = None) -> Curves:
         """Insert and delete the regions of an ordering one by one and record the score; see `whymask.replay`."""

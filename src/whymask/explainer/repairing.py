@@ -16,7 +16,7 @@ from whymask.results.repair import Repair
 from whymask.search.objective import Ledger
 
 
-def attempt(
+def repair(
     case: Case, recipe: Recipe, seed: int = 0, *, budget: int | None = None, progress: Listener = None
 ) -> Repair:
     """Repair the answer to a case whose target is the wanted one; an answer that is right already is an error."""
@@ -27,7 +27,7 @@ def attempt(
     if right:
         raise WhymaskError(f"{case.model.name} says {given!r} of the whole image: there is nothing to repair.")
     (found,) = case.search(recipe, [seed], budget=budget, progress=progress)
-    return judge(case, found)
+    return repaired(case, found)
 
 
 def replies(case: Case, rows: Bools) -> list[tuple[str, bool]]:
@@ -66,8 +66,8 @@ def outcome(answers: Sequence[tuple[str, bool]], areas: Floats) -> RepairOutcome
     return RepairOutcome(any(right), correction_region(areas, right), kept=first)
 
 
-def judge(case: Case, found: EvidenceMask | Ordering) -> Repair:
-    """What becomes of the answer when only what was found for the wanted one is kept."""
+def repaired(case: Case, found: EvidenceMask | Ordering) -> Repair:
+    """Ask again with only the regions that were found for the wanted answer."""
     ((given, _),) = replies(case, case.whole_image)
     given_score, sent = _given_score(case)
     own = vars(found)

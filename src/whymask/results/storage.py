@@ -100,7 +100,7 @@ def check_ledger(ledger: Header) -> None:
 
 
 def _check_image(header: Header, n: int) -> None:
-    """What a header says of the image: its box, its answer and the names of its regions."""
+    """Check what a header says of the image: its box, its answer and the names of its regions."""
     box, target, values = header["box"], header["target"], header["label_values"]
     fits = len(box) == 4 and all(is_number(side, 0, 1) for side in box) and box[0] < box[2] and box[1] < box[3]
     require(fits, "its box does not lie on the photo")
@@ -113,7 +113,7 @@ def _check_image(header: Header, n: int) -> None:
 
 
 def _check_panels(panels: Any, height: int, width: int) -> None:
-    """Where several images were explained together: they stand side by side on the canvas."""
+    """Raise a `DamagedError` unless images that were explained together stand side by side on the canvas."""
     start = 0
     for top, left, bottom, right in panels:
         counted = all(is_count(side) for side in (top, left, bottom, right))
@@ -123,7 +123,7 @@ def _check_panels(panels: Any, height: int, width: int) -> None:
 
 
 def _check_arrays(arrays: Arrays) -> int:
-    """Photo, canvas, fill, regions and map; returns the number of regions."""
+    """Check photo, canvas, fill, regions and map; returns the number of regions."""
     photo, canvas, fill, labels = (arrays[name] for name in ("photo", "canvas", "fill", "labels"))
     for name, pixels in (("photo", photo), ("canvas", canvas), ("fill", fill)):
         picture = pixels.dtype == np.uint8 and pixels.ndim == 3 and pixels.shape[2] == 3 and pixels.size > 0

@@ -1,4 +1,4 @@
-"""The server around the application: who gives way in a crowd of connections, and how it ends."""
+"""The server around the application: which connections it closes when there are too many, and how it shuts down."""
 
 import asyncio
 import socket
@@ -14,11 +14,11 @@ MOST = 128  # connections at the same time
 class Connection(H11Protocol):
     """One connection to a browser.
 
-    uvicorn waits for the headers of a request for ever, and answers 503 once there are too many connections. So that
-    nobody can take all places by asking for nothing, a new connection in a crowd ends the one that has waited longest.
+    uvicorn waits for the headers of a request forever, and answers 503 once there are too many connections. So that
+    idle connections cannot keep others out, a new one then closes the one that has been idle the longest.
     """
 
-    since = 0.0  # when it began
+    since = 0.0  # when it was opened
 
     @property
     def idle(self) -> bool:
@@ -26,7 +26,7 @@ class Connection(H11Protocol):
         return not self.transport.is_closing() and (self.cycle is None or self.cycle.response_complete)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a place."""
+        """Accept the connection."""
         waiting = [one for one in self.connections if isinstance(one, Connection) and one.idle]
         taken = sum(not one.transport.is_closing() for one in self.connections)
         if waiting and taken >= MOST - 1:
