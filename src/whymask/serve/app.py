@@ -51,8 +51,8 @@ def create_app(
     Args:
         hosts: the host names under which browsers may reach it.
         token: what every request must bring, where not everybody may use it.
-        waiting: jobs that may wait; another one is answered 503.
-        patience: seconds a job goes on when nobody asks about it.
+        waiting: jobs that may wait; further ones get status 503.
+        patience: seconds after which a job ends that no client asks about.
         body_seconds: seconds an upload may take.
     """
     history = History(folder)

@@ -14,7 +14,7 @@ MOST = 128  # connections at the same time
 class Connection(H11Protocol):
     """One connection to a browser.
 
-    uvicorn waits for the headers of a request forever, and answers 503 once there are too many connections. So that
+    uvicorn waits for the headers of a request forever, and returns 503 once there are too many connections. So that
     idle connections cannot keep others out, a new one then closes the one that has been idle the longest.
     """
 
@@ -22,7 +22,7 @@ class Connection(H11Protocol):
 
     @property
     def idle(self) -> bool:
-        """Whether it is open and there is no request to answer."""
+        """Whether it is open without a request in progress."""
         return not self.transport.is_closing() and (self.cycle is None or self.cycle.response_complete)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -32,7 +32,7 @@ class Connection(H11Protocol):
         if waiting and taken >= MOST - 1:
             min(waiting, key=lambda one: one.since).transport.close()
         super().connection_made(transport)
-        # asyncio does this only for sockets that name their protocol. Without it an answer waits 40 ms for its second
+        # asyncio does this only for sockets that name their protocol. Without it a response waits 40 ms for its second
         # packet.
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.since = self.loop.time()
@@ -48,6 +48,6 @@ class Server(uvicorn.Server):
         self.jobs = app.state.jobs
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End the jobs first: uvicorn waits for open answers, then breaks them off."""
+        """End the jobs first: uvicorn waits for open responses, then cuts them off."""
         await run_in_threadpool(self.jobs.stop)
         await super().shutdown(sockets)

@@ -89,7 +89,7 @@ class Engine:
         return work.done
 
     def stop(self) -> None:
-        """End the worker after its batch; requests that wait are answered with an error."""
+        """End the worker after its batch; waiting requests get an error."""
         with self.changed:
             self.stopping = True
             self.changed.notify()

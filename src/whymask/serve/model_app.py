@@ -49,7 +49,7 @@ def create_model_app(
         name: the name that requests give.
         hosts: the host names under which it may be reached.
         token: what every request must bring as "Authorization: Bearer", where not everybody may use it.
-        waiting: requests that may wait; another one is answered 503.
+        waiting: requests that may wait; further ones get status 503.
         seconds: that a body may take to arrive.
     """
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
@@ -118,7 +118,7 @@ def routes(engine: Engine, name: str, uploads: Uploads) -> APIRouter:
 
 
 def completion(model: Mllm, name: str, chat: ChatRequest, reply: Reply) -> dict[str, Any]:
-    """The answer to a request as JSON."""
+    """The body of a chat completion."""
     written = sum(len(choice.ids) for choice in reply.choices)
     choices = [
         {
@@ -147,7 +147,7 @@ def completion(model: Mllm, name: str, chat: ChatRequest, reply: Reply) -> dict[
 
 
 def logprob(model: Mllm, chat: ChatRequest, place: Place) -> dict[str, Any]:
-    """A token of an answer."""
+    """The log-probability of a token of an answer, and of the likeliest alternatives."""
 
     def entry(token: int, value: float) -> dict[str, Any]:
         text = f"token_id:{token}" if chat.return_tokens_as_token_ids else token_text(model, token)
@@ -178,7 +178,7 @@ def token_text(model: Mllm, token: int) -> str:
 
 
 def failed(error: RequestError) -> Response:
-    """An error as OpenAI's servers write it."""
+    """An error in the form of OpenAI's API."""
     message = str(error) if error.status != 401 else "send the key of this server as 'Authorization: Bearer KEY'."
     kind = KINDS.get(error.status, "InternalServerError" if error.status >= 500 else "BadRequestError")
     written = {"message": message, "type": kind, "param": getattr(error, "field", None), "code": error.status}
