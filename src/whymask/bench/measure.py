@@ -19,6 +19,7 @@ from whymask.models.memory import PeakMemory
 from whymask.results.verdict import ROUNDING
 from whymask.search import drive
 from whymask.search.driver import SearchResult
+from whymask.search.protocol import Selection
 
 Outcome = dict[str, Any] | Exception  # the numbers of a sample, or why there are none
 
@@ -63,9 +64,9 @@ def measure(subjects: Sequence[Subject], wanted: Measurement) -> Iterator[tuple[
     """
     left = dict(enumerate(subjects))
     try:
-        for number, numbers in _searched(subjects, wanted):
+        for number, found in _searched(subjects, wanted):
             del left[number]
-            yield number, numbers
+            yield number, found
     except Exception as error:
         if len(subjects) == 1:
             yield 0, error
@@ -97,27 +98,42 @@ def numbers(subject: Subject, wanted: Measurement, found: SearchResult) -> dict[
         "label": case.bound.target.label,
         **({"layout": Layout.of(case)} if wanted.keep else {}),
     }
+    return counted | (_of_mask if found.order is None else _of_ordering)(subject, wanted, found)
+
+
+def _of_ordering(subject: Subject, wanted: Measurement, found: SearchResult) -> dict[str, Any]:
+    """The curves of an ordering, on other fills too, its true objects and its repairs."""
+    assert found.order is not None
+    case, order = subject.case, found.order.tolist()
+    curves = case.replay(order)
+    ends = {"full": float(curves.insertion[-1]), "blank": float(curves.deletion[-1])}
     mask = [] if found.selection is None else list(found.selection.regions)
-    if found.order is not None:
-        order = found.order.tolist()
-        curves = case.replay(order)
-        ends = {"full": float(curves.insertion[-1]), "blank": float(curves.deletion[-1])}
-        result = {**curves.summary(), **ends, "replay": curves.forwards, "order": order, "mask": mask}
-        for fill in wanted.fills:
-            moved = subject.again(fill=fill).replay(order).summary()
-            result |= {f"{name}/{fill}": moved[name] for name in MOVED}
-        if wanted.keep:
-            result |= {name: getattr(curves, name).round(DIGITS).tolist() for name in ("insertion", "deletion")}
-        first = order[: case.model.default_k]
-        return {**counted, **result, **_overlap(subject, first), **repair(case, prefixes(order), wanted.keep)}
+    result = {**curves.summary(), **ends, "replay": curves.forwards, "order": order, "mask": mask}
+    for fill in wanted.fills:
+        moved = subject.again(fill=fill).replay(order).summary()
+        result |= {f"{name}/{fill}": moved[name] for name in MOVED}
+    if wanted.keep:
+        result |= {name: getattr(curves, name).round(DIGITS).tolist() for name in ("insertion", "deletion")}
+    return result | _overlap(subject, order[: case.model.default_k]) | repair(case, prefixes(order), wanted.keep)
+
+
+def _of_mask(subject: Subject, wanted: Measurement, found: SearchResult) -> dict[str, Any]:
+    """The scores of a mask, on other fills and after smaller budgets too, its true objects and its repair."""
+    assert found.selection is not None
+    case, mask = subject.case, list(found.selection.regions)
     kept = np.isin(np.arange(case.partition.n), mask)
     ((score, removed, full, blank),), _ = case.ask(np.array([kept, ~kept, kept | True, kept & False]))
-    scores = {"score": float(score), "removed_score": float(removed), "full": float(full), "blank": float(blank)}
-    scores |= {f"score/{fill}": _score(subject.again(fill=fill), kept) for fill in wanted.fills}
-    scores |= {f"score@{budget}": _score(case, _mask_at(wanted, found, budget)) for budget in wanted.budgets}
+    result: dict[str, Any] = {
+        "score": float(score),
+        "removed_score": float(removed),
+        "full": float(full),
+        "blank": float(blank),
+    }
+    result |= {f"score/{fill}": _score(subject.again(fill=fill), kept) for fill in wanted.fills}
+    result |= {f"score@{budget}": _score(case, _mask_at(wanted, found, budget)) for budget in wanted.budgets}
     area = float(case.partition.areas[mask].sum())
-    result = {**counted, **scores, **_enough(found, score), "area": area, "mask": mask}
-    return {**result, **_overlap(subject, mask), **repair(case, kept[None], wanted.keep)}
+    result |= {**_enough(found.selection, score), "area": area, "mask": mask}
+    return result | _overlap(subject, mask) | repair(case, kept[None], wanted.keep)
 
 
 def _score(case: Case, kept: Bools) -> float:
@@ -134,11 +150,11 @@ def _mask_at(wanted: Measurement, found: SearchResult, budget: int) -> Bools:
     return found.mask
 
 
-def _enough(found: SearchResult, score: float) -> dict[str, Any]:
+def _enough(selection: Selection, score: float) -> dict[str, Any]:
     """The size of the smallest mask, and whether it reaches its goal; empty for other searches."""
-    if found.selection is None or found.selection.goal is None:
+    if selection.goal is None:
         return {}
-    return {"size": int(found.selection.mask.sum()), "sufficient": bool(score >= found.selection.goal - ROUNDING)}
+    return {"size": int(selection.mask.sum()), "sufficient": bool(score >= selection.goal - ROUNDING)}
 
 
 def _overlap(subject: Subject, regions: Sequence[int]) -> dict[str, float]:
