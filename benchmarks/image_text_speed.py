@@ -21,6 +21,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import torch
 import transformers
+from mllm_speed import wait
 from PIL import Image
 from skimage.data import astronaut
 
@@ -169,12 +170,6 @@ def seconds(function, device: str) -> float:
     return time.perf_counter() - start
 
 
-def wait(device: str) -> None:
-    """Let the device finish."""
-    if device.startswith("cuda"):
-        torch.cuda.synchronize()
-
-
 def beside(subject: Subject, case: Case, one: dict, batches) -> dict[str, float]:
     """Images per second of transformers' forward and of whymask in turn; the first of the batches warms up."""
     size, times = batches.shape[1], []
@@ -240,7 +235,7 @@ COLUMNS = ["transformers", "whymask", "plain loop", "search", "of transformers",
 
 
 def main() -> None:
-    """The command."""
+    """The command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--models", nargs="+", default=list(REAL), choices=NAMES)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")

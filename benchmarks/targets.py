@@ -123,15 +123,13 @@ def _line(model: str, setting: str, rows: Sequence[Row]) -> str:
 
 def loaded(name: str, device: str) -> Model:
     """A model by its name; "resnet50" is that of configs/resnet50.py."""
-    if name != "resnet50":
-        return whymask.load(name, device=device)
-    from configs.resnet50 import load
-
-    return load(WEIGHTS, device=device, name="ResNet-50")
+    if name == "resnet50":
+        return whymask.load(f"{ROOT}/configs/resnet50.py:load", weights=WEIGHTS, device=device)
+    return whymask.load(name, device=device)
 
 
 def main() -> None:
-    """As the command line says."""
+    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("run", "table"))
     parser.add_argument("file", type=Path)

@@ -290,7 +290,7 @@ def records(file: Path) -> list[Row]:
 
 
 def main() -> None:
-    """As the command line says."""
+    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("run", "table", "fills"))
     parser.add_argument("file", type=Path, nargs="?")

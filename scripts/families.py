@@ -236,7 +236,7 @@ def attempts(names: list[str], processes: int, limit: float, **options: Any) -> 
 
 
 def main() -> None:
-    """The command."""
+    """The command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("what", choices=["try", "page"])
     parser.add_argument("label", nargs="?")

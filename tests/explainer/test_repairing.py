@@ -48,7 +48,7 @@ def test_a_repair_curve_costs_no_forward():
     case = Case.of(BRIGHT, model, target="No", question="?", regions="grid:2x2")
     (ordering,) = case.search(Recipe("greedy"))
     before = model.forwards
-    fixed = whymask.explainer.repairing.judge(case, ordering)
+    fixed = whymask.explainer.repairing.repaired(case, ordering)
     assert model.forwards == before + 1 + 4  # the probability of the answer given, for the picture; the controls
     assert fixed.right == (True, True, True, False)
     assert model.generations == 0
@@ -59,7 +59,7 @@ def test_every_forward_of_a_repair_can_be_stopped():
     case = Case.of(BRIGHT, model, target="No", question="?", regions="grid:2x2")
     announced = []
     case.before_batch = announced.append
-    whymask.explainer.repairing.attempt(case, Recipe("greedy"))
+    whymask.explainer.repairing.repair(case, Recipe("greedy"))
     assert sum(announced) == model.forwards
 
 

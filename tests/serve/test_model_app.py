@@ -299,3 +299,9 @@ def test_the_command_serves_until_it_is_interrupted():
         _, trouble = process.communicate(timeout=30)
     assert re.fullmatch(rf"Serving http://127.0.0.1:{port}/v1 .*\n", line), line + trouble
     assert "abc" not in line  # a key that is given is known, and need not be in a log
+
+
+def test_a_wrong_method_is_an_error_that_names_the_right_one(client):
+    answer = client.get(CHAT)
+    assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+    assert answer.json()["error"]["message"] == "method not allowed."

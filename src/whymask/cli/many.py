@@ -161,7 +161,7 @@ def _names(paths: Sequence[str], task: Task, explainer: Explainer) -> tuple[dict
 
 
 def _content(value: str) -> str | None:
-    """What a file that an option names holds."""
+    """The digest of the file that an option names, if it names one."""
     try:
         return hashlib.sha256(Path(value).read_bytes()).hexdigest()
     except OSError:
@@ -196,7 +196,7 @@ def _explained(task: Task, explainer: Explainer, todo: dict[str, str]) -> Iterat
 
 
 def _in_processes(task: Task, todo: dict[str, str], jobs: int) -> Iterator[Outcome]:
-    """The same in several processes, each with its own model."""
+    """As `_explained`, in several processes, each with its own model."""
     items = list(todo.items())
     size = max(1, min(CHUNK, -(-len(items) // jobs)))
     chunks = [dict(items[start : start + size]) for start in range(0, len(items), size)]
@@ -242,7 +242,7 @@ def _start(task: Task) -> None:
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    """End this process without a word, but not before what it has begun to write is removed."""
+    """End this process silently, after removing what it was writing."""
     sys.exit(128 + number)
 
 

@@ -24,6 +24,8 @@ from whymask.results.base import Explanation
 from whymask.utils.files import writable
 
 ImageFile = Annotated[str, typer.Argument(help="The image file, scene:N or described:N.", show_default=False)]
+Device = Annotated[str | None, typer.Option(help="cpu, cuda or mps.")]
+Dtype = Annotated[str | None, typer.Option(help="fp32, fp16, bf16 or fp64.")]
 Question = Annotated[str | None, typer.Option(help="The question, for models that answer questions.")]
 
 
@@ -61,8 +63,8 @@ class Options:
     keep: Annotated[
         str | None, typer.Option(help="With --k auto: what to keep, a share of the score (by default 0.9) or answer.")
     ] = None
-    device: Annotated[str | None, typer.Option(help="cpu, cuda or mps.")] = None
-    dtype: Annotated[str | None, typer.Option(help="fp32, fp16, bf16 or fp64.")] = None
+    device: Device = None
+    dtype: Dtype = None
     model_option: Annotated[
         list[str] | None, typer.Option(help="NAME=VALUE for the model, such as classes=names.txt; may be repeated.")
     ] = None

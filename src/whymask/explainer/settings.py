@@ -139,14 +139,10 @@ class Settings:
 
     @property
     def shown(self) -> Fills:
-        """What masked regions show."""
-        return self._shown(self.recipe.name)
-
-    def _shown(self, method: str) -> Fills:
-        """What masked regions show in searches by the method of this name."""
+        """What masked regions show: the given fill, or the method's default."""
         if self.fill is not None:
             return self.fill
-        return "several" if method.removesuffix("+others") in (METHOD, OF_SIZE) else "black"
+        return "several" if self.recipe.name.removesuffix("+others") in (METHOD, OF_SIZE) else "black"
 
 
 class SettingsDict(TypedDict, total=False):

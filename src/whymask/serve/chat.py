@@ -41,7 +41,7 @@ class Strict(BaseModel):
 
 
 class Address(Strict):
-    """Of an image."""
+    """The URL of an image."""
 
     url: str
     detail: str | None = None
@@ -95,7 +95,7 @@ class Conversation(Strict):
 
     @property
     def parts(self) -> list[TextPart | ImagePart]:
-        """Those of all messages."""
+        """The parts of all messages."""
         return [part for message in self.messages for part in message.parts]
 
     @property
@@ -113,7 +113,7 @@ class Conversation(Strict):
 
 
 class Limits(Strict):
-    """Of the preprocessing of images."""
+    """Limits on the pixels of an image."""
 
     min_pixels: int | None = Field(None, ge=1, le=MAX_PIXELS)
     max_pixels: int | None = Field(None, ge=1, le=MAX_PIXELS)

@@ -103,8 +103,7 @@ whymask.Comparison = class Comparison {
 
   #draw(side) {
     const { entry, image } = side;
-    side.kept = new Uint8Array(image.n);
-    for (const region of side.order.slice(0, side.t)) side.kept[region] = 1;
+    side.kept = whymask.flags(image.n, side.order.slice(0, side.t));
     this.#paint(side);
     side.about.replaceChildren(...about(side));
     this.#read(side);

@@ -31,6 +31,9 @@ whymask.TERMS = {
   "without a cache": "How many forwards the search would have taken if it had not reused the scores of masked images.",
   "replay": "A second run of the order, region by region, to draw the curves.",
   "seed": "Where the random choices of a search start. The same seed gives the same result.",
+  "insertion at a share": "The insertion score at 30 % or 50 % of the area.",
+  "best insertion up to a share": "The highest insertion score up to 30 % or 50 % of the area.",
+  "highest insertion": "The highest insertion score at any area.",
 };
 
 /** Names of measures and settings, and the word that explains each. */
@@ -40,11 +43,6 @@ const ALIASES = {
   "best@30": "best insertion up to a share", "best@50": "best insertion up to a share", high: "highest insertion",
   "control, flat": "flat colour", "control, shuffled": "shuffled pixels",
 };
-Object.assign(whymask.TERMS, {
-  "insertion at a share": "The insertion score at 30 % or 50 % of the area.",
-  "best insertion up to a share": "The highest insertion score up to 30 % or 50 % of the area.",
-  "highest insertion": "The highest insertion score at any area.",
-});
 
 /** The entry of the glossary for a name in a table, if it has one. */
 function meaningOf(name) {
