@@ -60,7 +60,7 @@ def explain(
     if top is None and answers is None:
         return explainer.explain(image, target=target, question=question, against=against, progress=progress)
     if target is not None or against is not None:
-        raise WhymaskError("several answers are explained one beside the other: leave target and against out.")
+        raise WhymaskError("several answers are explained at once: leave target and against out.")
     return explainer.answers(image, top=top, answers=answers, question=question, progress=progress)
 
 

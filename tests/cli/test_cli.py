@@ -326,7 +326,7 @@ def test_an_ordering_without_a_replay_is_replayed_for_its_report(tmp_path):
     other = replace(ranking, provenance={**ranking.provenance, "model_fingerprint": "another"})
     other.save(tmp_path / "other.npz")
     answer = whymask_command("report", str(tmp_path / "other.npz"), "-o", str(tmp_path / "page.html"))
-    assert "efficientnet-lite0 has other weights or preprocessing now" in answer.stderr
+    assert "the weights or the preprocessing of efficientnet-lite0 have changed" in answer.stderr
 
 
 @pytest.mark.parametrize(

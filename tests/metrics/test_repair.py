@@ -18,7 +18,7 @@ def test_correction_region(right, removed):
 
 
 def test_one_entry_per_prefix():
-    with pytest.raises(WhymaskError, match="one length"):
+    with pytest.raises(WhymaskError, match="the same length"):
         correction_region([0.5, 1.0], [True])
 
 

@@ -73,7 +73,7 @@ def test_what_is_not_there_is_a_sentence(detector):
     for target, words in (
         ((60, 5), "sees nothing at that point; it sees dog, cat"),
         ((70, 5), "lies outside of what the model sees of the image, which has 64 x 64 pixels"),
-        (2, "sees 2 objects, so 2 is none of them"),
+        (2, "sees 2 objects, so there is no number 2"),
     ):
         with pytest.raises(ImageError, match=words):
             detector.bind(photo(), target=target)
@@ -96,7 +96,7 @@ def test_an_image_without_the_object_costs_only_itself(detector):
 
 def test_a_classifier_takes_no_point():
     model = whymask.wrap(lambda images: images.mean(axis=(1, 2, 3)) / 255)
-    with pytest.raises(WhymaskError, match="takes no point"):
+    with pytest.raises(WhymaskError, match="does not accept a point"):
         whymask.explain(photo(), model, target=(3, 4))
 
 

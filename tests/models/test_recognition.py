@@ -53,7 +53,10 @@ def test_a_saved_ordering_finds_its_character_again(recogniser, tmp_path):
 
 
 def test_what_is_not_read_is_a_sentence(recogniser):
-    for target, words in (("d", "reads 'ab cc', and so no 'd'"), (5, "its characters have the numbers 0 to 4")):
+    for target, words in (
+        ("d", "reads 'ab cc', which does not contain 'd'"),
+        (5, "its characters have the numbers 0 to 4"),
+    ):
         with pytest.raises(ImageError, match=words):
             recogniser.bind(line(), target=target)
     with pytest.raises(ImageError, match="reads nothing"):

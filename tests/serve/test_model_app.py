@@ -200,7 +200,7 @@ WRONG = [
     ({"continue_final_message": True, "add_generation_prompt": False}, "assistant"),
     ({"messages": [{"role": "user", "content": "hi"}]}, "need an image"),
     ({"messages": [{"role": "tool", "content": "hi"}]}, "role"),
-    ({"messages": [{"role": "user", "content": [at("http://a/b.png")]}]}, "fetches nothing"),
+    ({"messages": [{"role": "user", "content": [at("http://a/b.png")]}]}, "URLs are not fetched"),
     ({"messages": [{"role": "user", "content": [at("data:image/png;base64,!")]}]}, "base64"),
     ({"messages": [{"role": "user", "content": [at("data:image/png;base64,aaaa")]}]}, "no image"),
     ({"messages": [{"role": "user", "content": [picture()] * 17}]}, "16 images"),

@@ -97,7 +97,7 @@ class Detector(Located):
             try:
                 left, top, right, bottom = map(float, sides)
             except ValueError:
-                raise WhymaskError(f"{target!r} names no box: 'dog at 0.1,0.2,0.5,0.9' would.") from None
+                raise WhymaskError(f"{target!r} is not the name of a box, such as 'dog at 0.1,0.2,0.5,0.9'.") from None
             return _aimed(_named(label, self.sought(label)), (left, top, right, bottom), 0)
         label = target if isinstance(target, str) and not is_number(target) else None
         classes = self.sought(label)
@@ -117,7 +117,7 @@ class Detector(Located):
                 raise ImageError(f"{self.name} sees nothing at that point{_seen(found, classes)}.")
         number = int(target) if isinstance(target, int | str) else 0
         if not 0 <= number < len(objects):
-            raise ImageError(f"{self.name} sees {len(objects)} objects, so {number} is none of them.")
+            raise ImageError(f"{self.name} sees {len(objects)} objects, so there is no number {number}.")
         _, column, box = objects[number]
         return _aimed(classes[column], box, 1)
 

@@ -92,5 +92,5 @@ def check_borrowed(processor: Any, options: Mapping[str, Any], name: str) -> Non
     """The same for a model that is already there, whose device and precision are settled."""
     for option in options:
         if option in OF_LOAD:
-            raise WhymaskError(f"{name} is wrapped as it is: {option} is an option of whymask.load.")
+            raise WhymaskError(f"{name} is wrapped unchanged: {option} is an option of whymask.load.")
     check_processor_options(processor, options, name, ["max_side"])

@@ -65,7 +65,7 @@ class Recogniser(Located):
             first, last = np.searchsorted(ends, [begin, begin + len(target) - 1])
             return Target.named(target), tuple(read[first : last + 1]), 1
         if isinstance(target, str) and not is_number(target):
-            raise ImageError(f"{self.name} reads {text!r}, and so no {target!r}.")
+            raise ImageError(f"{self.name} reads {text!r}, which does not contain {target!r}.")
         number = int(target)
         if not 0 <= number < len(read):
             raise ImageError(f"{self.name} reads {text!r}: its characters have the numbers 0 to {len(read) - 1}.")

@@ -62,7 +62,7 @@ class Family:
         try:
             re.compile(self.ids or "")
         except re.error as error:
-            raise WhymaskError(f"the ids of {self.name} are no regular expression: {error}.") from None
+            raise WhymaskError(f"the ids of {self.name} are not a regular expression: {error}.") from None
 
     @property
     def installed(self) -> bool:

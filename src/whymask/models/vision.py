@@ -131,7 +131,7 @@ def load_parts(kinds: Sequence[str], processor: str, checkpoint: str) -> tuple[A
         config = from_checkpoint(transformers.AutoConfig, checkpoint)
     known = [kind for kind in kinds if type(config) in getattr(transformers, kind)._model_mapping]
     if not known:
-        raise WhymaskError(f"{checkpoint} is a {config.model_type}, which transformers has no {kinds[0]} for.")
+        raise WhymaskError(f"{checkpoint} is a {config.model_type}, for which transformers has no {kinds[0]}.")
     named = [
         kind for kind in known if getattr(transformers, kind)._model_mapping[type(config)].__name__ in classes(config)
     ]

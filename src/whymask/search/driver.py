@@ -296,7 +296,7 @@ def in_batches(
     def flush() -> None:
         replies = list(respond([piece for piece, _ in batch])) if batch else []
         if len(replies) != len(batch):
-            raise WhymaskError(f"the model was sent {len(batch)} parts of a batch but answered {len(replies)}.")
+            raise WhymaskError(f"the model was sent {len(batch)} parts of a batch but returned {len(replies)}.")
         for ((_, rows), answer), responses in zip(batch, replies, strict=True):
             answer.append(check(responses, len(rows), targets))
         batch.clear()

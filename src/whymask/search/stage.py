@@ -68,7 +68,7 @@ class Stage(Generic[P, G]):
         if self.kind not in KINDS:
             raise unknown("kind of stage", self.kind, KINDS)
         if not inspect.isgeneratorfunction(self.function):
-            raise WhymaskError(f"{self.name} is not a generator: a search yields what is to be scored.")
+            raise WhymaskError(f"{self.name} is not a generator: a search yields the sets to score.")
         for name, default in self.parameters.items():
             if default is inspect.Parameter.empty:
                 raise WhymaskError(f"the parameter {name} of {self.name} has no default.")

@@ -10,7 +10,7 @@ export async function api(path, options) {
   }
   const value = await answer.json().catch(() => ({}));
   if (answer.ok) return value;
-  throw failure(value.error ?? `the server answered ${answer.status}.`, answer.status);
+  throw failure(value.error ?? `the server answered with status ${answer.status}.`, answer.status);
 }
 
 /** Start a search with these settings, on an image or about that of a past result; returns its id. */
