@@ -159,7 +159,7 @@ def check(
     progress: bool = False,
     **settings: Unpack[SettingsDict],
 ) -> Check:
-    """Check whether a model's evidence can be believed: against other answers, seeds, fills and shuffled weights.
+    """Check whether a model's evidence can be trusted: other answers, seeds, fills and randomised weights.
 
     Print the result for a page in Markdown; `as_dict` has its numbers.
 

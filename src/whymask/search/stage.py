@@ -38,7 +38,7 @@ KINDS: dict[KindName, Kind] = {
     "control": Kind("starts from nothing", ("nothing",), "an empty mask"),
     "refinement": Kind("refines a mask", ("a mask", "a refined mask"), "a refined mask"),
     "split": Kind("splits the regions of a mask", ("a mask", "a refined mask"), "a split mask"),
-    "order": Kind("orders a mask inside", ("a mask", "a refined mask"), "an ordered mask"),
+    "order": Kind("orders the regions of a mask", ("a mask", "a refined mask"), "an ordered mask"),
     "alternatives": Kind("adds masks to a refined mask", ("a refined mask",), "masks"),
     "continuation": Kind("continues a mask or starts from nothing", ("nothing", "an ordered mask"), "an ordering"),
     "ordering": Kind("starts from nothing", ("nothing",), "an ordering"),
