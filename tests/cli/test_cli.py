@@ -195,7 +195,7 @@ def test_explain_json_with_every_flag(tmp_path):
         (["text.png"], "is not an image"),
         (["cut.png"], "broken"),
         (["bomb.png"], "more than 64 megapixels"),
-        ([CAMERA, "--k", "65"], "is more than the 64 there are: pass a k between 1 and 64"),
+        ([CAMERA, "--k", "65"], "k must be between 1 and the number of regions, 64"),
         ([CAMERA, "--k", "0"], "k must be a whole number of at least 1"),
         ([CAMERA, "--method", "trase"], "did you mean 'trace'"),
         ([CAMERA, "--target", "tripodd"], "did you mean 'tripod'"),

@@ -202,7 +202,7 @@ WRONG = [
     ({"messages": [{"role": "tool", "content": "hi"}]}, "role"),
     ({"messages": [{"role": "user", "content": [at("http://a/b.png")]}]}, "URLs are not fetched"),
     ({"messages": [{"role": "user", "content": [at("data:image/png;base64,!")]}]}, "base64"),
-    ({"messages": [{"role": "user", "content": [at("data:image/png;base64,aaaa")]}]}, "no image"),
+    ({"messages": [{"role": "user", "content": [at("data:image/png;base64,aaaa")]}]}, "image_url cannot be read: "),
     ({"messages": [{"role": "user", "content": [picture()] * 17}]}, "16 images"),
     ({"messages": [{"role": "user", "content": [picture()] * 2}]}, "one image"),
     ({"mm_processor_kwargs": {"crop": 1}}, "crop"),

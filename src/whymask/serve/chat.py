@@ -224,6 +224,6 @@ def _image(url: str) -> Image.Image:
     try:
         return read_image(b64decode(content, validate=True))
     except WhymaskError as error:
-        raise FieldError("image_url", f"is not an image that this server accepts: {error}") from None
+        raise FieldError("image_url", f"cannot be read: {error}") from None
     except ValueError:
         raise FieldError("image_url", "is not base64.") from None
