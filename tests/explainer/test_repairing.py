@@ -117,7 +117,9 @@ def test_refusals():
 @pytest.mark.parametrize("method", ["trace", "copair", "greedy", "trace+phasewin"])
 def test_prints_saves_and_loads(tmp_path, method):
     fixed = whymask.repair(BRIGHT, Talker(), method=method, **MISLED)
-    assert str(fixed).startswith("Repaired, but so does a blank image: 'No' scores 1.00 on it, 1.00 on these regions.")
+    assert str(fixed).startswith(
+        "Repaired, but a blank image repairs the answer too: 'No' scores 1.00 on it, 1.00 on these regions."
+    )
     assert fixed.verdict.code == "blank_suffices"
     assert "Asked 'Is there a dog?', the model says 'Yes' (0.62). Shown only " in str(fixed)
     assert "it says 'No': 'No' scores 1.00, against 0.38 on the whole image and 1.00 on an empty one." in str(fixed)
@@ -126,7 +128,9 @@ def test_prints_saves_and_loads(tmp_path, method):
     assert again.as_dict() == fixed.as_dict() == json.loads(json.dumps(fixed.as_dict()))
     assert again.provenance["method"] == method
     np.testing.assert_array_equal(again.mask, fixed.mask)
-    assert "Repaired, but so does a blank image" in report([again], ["repair"])  # the viewer shows it as the mask it is
+    assert "Repaired, but a blank image repairs the answer too" in report(
+        [again], ["repair"]
+    )  # the viewer shows it as the mask it is
 
 
 def test_before_and_after(tmp_path):
