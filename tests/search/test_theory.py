@@ -238,7 +238,7 @@ def test_refuses():
         theory.balanced_bound(2, 0.6, 0.1, k=8)
     with pytest.raises(WhymaskError, match="too many"):
         theory.k_masks(64, 8)
-    with pytest.raises(WhymaskError, match="a mask of 5 regions"):
+    with pytest.raises(WhymaskError, match="the number of regions, 4, not 5"):
         theory.k_masks(4, 5)
     masks = theory.k_masks(6, 2)
     with pytest.raises(WhymaskError, match="all 15 masks of 2 of the 6 regions"):
