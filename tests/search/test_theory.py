@@ -250,9 +250,9 @@ def test_refuses():
     with pytest.raises(WhymaskError, match="without gaps"):
         theory.block_part(masks, np.zeros(15), [0, 0, 0, 2, 2, 2])
     for wrong in ([-1, 0, 0, 1, 1, 1], [0.5, 0, 1, 1, 1, 1], [0, 0, 0, 1, 1], [[0, 0, 0, 1, 1, 1]]):
-        with pytest.raises(WhymaskError, match="every one of the 6 regions"):
+        with pytest.raises(WhymaskError, match="each of the 6 regions"):
             theory.block_part(masks, np.zeros(15), wrong)
-        with pytest.raises(WhymaskError, match="every one of the 6 regions"):
+        with pytest.raises(WhymaskError, match="each of the 6 regions"):
             theory.block_mass(np.zeros(6), wrong)
     with pytest.raises(WhymaskError, match="all 1 masks of 0"):
         theory.block_part(masks[:0], [], [0, 0, 0, 1, 1, 1])
