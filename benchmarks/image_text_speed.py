@@ -220,8 +220,8 @@ def measure(kind: str, options: argparse.Namespace) -> dict:
     for name in ("transformers", "whymask"):
         found[name] = max(rates[name] for rates in found["rates"].values())
     found |= {
-        "of transformers": found["whymask"] / found["transformers"],
-        "times plain": found["whymask"] / found["plain loop"],
+        "whymask / transformers": found["whymask"] / found["transformers"],
+        "whymask / plain loop": found["whymask"] / found["plain loop"],
     }
     if options.search:
         case = Case.of(subject.photo, model, target="Yes", question=QUESTION)
@@ -231,7 +231,7 @@ def measure(kind: str, options: argparse.Namespace) -> dict:
 
 
 NAMES = [*REAL, *(f"{kind}/{backend}" for kind in REAL for backend in ("pil", "torchvision"))]
-COLUMNS = ["transformers", "whymask", "plain loop", "search", "of transformers", "times plain"]
+COLUMNS = ["transformers", "whymask", "plain loop", "search", "whymask / transformers", "whymask / plain loop"]
 
 
 def main() -> None:

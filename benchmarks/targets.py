@@ -102,8 +102,8 @@ def table(rows: Iterable[Row]) -> str:
     for one in rows:
         groups[one.model, one.setting].append(one)
     head = (
-        "| model | answers | images | answers an image | forwards, together | one alone | times | score kept, mean | "
-        "no more than 1 each | 10th percentile | sum of scores |"
+        "| model | answers | images | answers per image | forwards, joint | forwards, one alone | ratio | "
+        "score kept, mean | mean, capped at 1 | 10th percentile | sum of scores |"
     )
     return "\n".join([head, "|---|---|" + 9 * "---:|", *(_line(*name, some) for name, some in groups.items())])
 

@@ -76,7 +76,7 @@ def main() -> None:
     subject, tries = Subject("qwen", options), 8 if options.tiny else Joint(1, K).most
     model = subject.wrapped()
     found = measure(model, subject.photo, QUESTION, ANSWER, tries, options.batch, options.repeats)
-    print("| explained | masks | forwards | seconds | ms a forward |\n|---|---:|---:|---:|---:|")
+    print("| explained | masks | forwards | seconds | ms per forward |\n|---|---:|---:|---:|---:|")
     for name, row in found.items():
         print(f"| {name} | {row['masks']} | {row['forwards']} | {row['seconds']:.2f} | {row['ms']:.2f} |")
     ratio = found[ALL]["ms"] / found[ONE]["ms"]

@@ -60,7 +60,7 @@ def explain(
     if top is None and answers is None:
         return explainer.explain(image, target=target, question=question, against=against, progress=progress)
     if target is not None or against is not None:
-        raise WhymaskError("several answers are explained one beside the other: leave target and against out.")
+        raise WhymaskError("several answers are explained at once: leave target and against out.")
     return explainer.answers(image, top=top, answers=answers, question=question, progress=progress)
 
 
@@ -159,7 +159,7 @@ def check(
     progress: bool = False,
     **settings: Unpack[SettingsDict],
 ) -> Check:
-    """Check whether a model's evidence can be believed: against other answers, seeds, fills and shuffled weights.
+    """Check whether a model's evidence can be trusted: other answers, seeds, fills and randomised weights.
 
     Print the result for a page in Markdown; `as_dict` has its numbers.
 

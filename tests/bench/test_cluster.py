@@ -147,7 +147,7 @@ class RefusingRay:
 
 
 def test_an_address_that_no_host_has_is_one_sentence():
-    with pytest.raises(WhymaskError, match=r"there is no Ray at 'a\.\.b:6379'"), cluster.connected("a..b:6379"):
+    with pytest.raises(WhymaskError, match=r"there is no Ray cluster at 'a\.\.b:6379'"), cluster.connected("a..b:6379"):
         pass
 
 
@@ -168,10 +168,10 @@ def test_a_ray_that_refuses_is_not_called_missing(monkeypatch, kind, text):
         with pytest.raises(WhymaskError) as caught, cluster.connected(address):
             pass
     assert str(caught.value) == (
-        f"cannot connect to the Ray at {address!r}: {' '.join(text.split()).rstrip('.')}. Its version must be 9.9; "
-        "if it requires a token, set RAY_AUTH_TOKEN."
+        f"cannot connect to the Ray cluster at {address!r}: {' '.join(text.split()).rstrip('.')}. Its version must be "
+        "9.9; if it requires a token, set RAY_AUTH_TOKEN."
     )
-    with pytest.raises(WhymaskError, match="there is no Ray at"), cluster.connected(address):
+    with pytest.raises(WhymaskError, match="there is no Ray cluster at"), cluster.connected(address):
         pass
 
 

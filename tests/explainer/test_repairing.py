@@ -118,7 +118,7 @@ def test_refusals():
 def test_prints_saves_and_loads(tmp_path, method):
     fixed = whymask.repair(BRIGHT, Talker(), method=method, **MISLED)
     assert str(fixed).startswith(
-        "Repaired, but a blank image does it too: 'No' scores 1.00 on it, 1.00 on these regions."
+        "Repaired, but a blank image repairs the answer too: 'No' scores 1.00 on it, 1.00 on these regions."
     )
     assert fixed.verdict.code == "blank_suffices"
     assert "Asked 'Is there a dog?', the model says 'Yes' (0.62). Shown only " in str(fixed)
@@ -128,7 +128,7 @@ def test_prints_saves_and_loads(tmp_path, method):
     assert again.as_dict() == fixed.as_dict() == json.loads(json.dumps(fixed.as_dict()))
     assert again.provenance["method"] == method
     np.testing.assert_array_equal(again.mask, fixed.mask)
-    assert "Repaired, but a blank image does it too" in report(
+    assert "Repaired, but a blank image repairs the answer too" in report(
         [again], ["repair"]
     )  # the viewer shows it as the mask it is
 

@@ -320,7 +320,7 @@ def test_bad_settings_are_refused_at_once(options, words):
     [
         ({"inputs": batch(0)[0, 0]}, r"\(N, C, H, W\)"),
         ({"inputs": batch(0).numpy()}, r"\(N, C, H, W\)"),
-        ({"inputs": batch(0)[:0]}, "none of these sizes 0"),
+        ({"inputs": batch(0)[:0]}, "no size may be 0"),
         ({"target": 4}, r"target 4 .* 0 \.\.\. 3"),
         ({"target": -1}, "target -1"),
         ({"target": [0, 1]}, "each of the 1 examples"),
@@ -330,7 +330,7 @@ def test_bad_settings_are_refused_at_once(options, words):
         ({"baselines": torch.zeros(4, 32, 32)}, r"baselines of shape \(4, 32, 32\)"),
         ({"feature_mask": BLOCKS[:7]}, r"feature_mask of shape \(7, 32\)"),
         ({"feature_mask": BLOCKS.float()}, "whole numbers"),
-        ({"feature_mask": BLOCKS // 4}, "a mask of 8 regions is more than the 4 there are"),
+        ({"feature_mask": BLOCKS // 4}, "k must be between 1 and the number of regions, 4, not 8"),
         ({"perturbations_per_eval": 0}, "perturbations_per_eval"),
     ],
 )

@@ -114,7 +114,7 @@ def test_a_label_that_does_not_exist_is_an_error(label):
 
 def test_a_classifier_takes_no_point():
     model = whymask.wrap(lambda images: images.mean(axis=(1, 2, 3)) / 255)
-    with pytest.raises(WhymaskError, match="takes no point"):
+    with pytest.raises(WhymaskError, match="does not accept a point"):
         whymask.explain(photo(), model, target=(3, 4))
 
 

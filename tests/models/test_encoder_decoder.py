@@ -212,7 +212,7 @@ def test_a_font_that_cannot_be_had_is_one_sentence(tried, monkeypatch):
 def test_pages_with_words_are_not_for_images_alone(tmp_path):
     config = transformers.UdopConfig()
     config.save_pretrained(tmp_path)
-    words = r"^models of the family 'udop' read the words of a page .*wrap a function"
+    words = r"^models of the family 'udop' need the words of a page .*wrap a function"
     with pytest.raises(WhymaskError, match=words):
         whymask.load(str(tmp_path))
     with pytest.raises(WhymaskError, match=words):

@@ -190,7 +190,7 @@ def test_no_endpoint_answers():
         places = [f"http://127.0.0.1:{taken.getsockname()[1]}" for taken in (one, other)]
         model = HttpModel(places, retries=1)
         bound = model.bind(lit(0), target=0)
-        with pytest.raises(WhymaskError, match=r"could not be asked \(.+\); gave up after [34] tries"):
+        with pytest.raises(WhymaskError, match=r"could not be reached \(.+\); gave up after [34] tries"):
             model.respond(bound.inputs[None], [bound])
 
 

@@ -58,7 +58,11 @@ def differentiable(problem: Problem, memory_saving: bool) -> Iterator[Differenti
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
-        hint = "use a forward method such as 'trace'" if memory_saving else "pass params={'memory_saving': True}"
+        hint = (
+            "use a method without gradients, such as 'trace'"
+            if memory_saving
+            else "pass params={'memory_saving': True}"
+        )
         raise WhymaskError(f"the gradients do not fit into the device's memory: {hint}.") from None
 
 

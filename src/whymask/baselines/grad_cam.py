@@ -28,7 +28,7 @@ def grad_cam(image: Differentiable, rng: np.random.Generator) -> torch.Tensor:
     attention only the class token counts, its gradient elsewhere is 0); `patch_grid` finds where they lie.
     """
     if image.tokens is not None:
-        raise WhymaskError("grad-cam is for classifiers; 'llava-cam' looks into multimodal models.")
+        raise WhymaskError("grad-cam is for classifiers; for multimodal models, use 'llava-cam'.")
     outputs: list[tuple[torch.nn.Module, torch.Size]] = []  # shapes alone, since the tensors are the whole network's
 
     def note(part: torch.nn.Module, inputs: Any, output: Any) -> None:

@@ -25,7 +25,7 @@ def grad_eclip(image: Differentiable, rng: np.random.Generator) -> torch.Tensor:
     attentions = [part for part in image.module.modules() if is_attention(part)]
     # An attention without a common projection reads other tokens than it writes: a pooler, whose query is no patch.
     if not attentions or image.tokens is not None or getattr(attentions[-1], "in_proj_weight", 0) is None:
-        raise WhymaskError("grad-eclip needs a CLIP vision transformer; 'grad-cam' takes any network.")
+        raise WhymaskError("grad-eclip needs a CLIP vision transformer; for other networks, use 'grad-cam'.")
     last = attentions[-1]
     looked_at = fused if isinstance(last, torch.nn.MultiheadAttention) else projected
     slope, query, keys, values = looked_at(image, last)

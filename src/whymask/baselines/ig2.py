@@ -12,7 +12,7 @@ from whymask.search.limits import Count, Positive
 BLURS = (3, 7, 15, 31)  # standard deviations in pixels of the references
 
 
-@backward("gradients on a path that takes the features to blurred ones")
+@backward("gradients along a path towards blurred references")
 def ig2(image: Differentiable, rng: np.random.Generator, *, steps: Count = 32, step: Positive = 8.0) -> torch.Tensor:
     """The size of what each channel of a pixel adds to f_y along the path, mean over blurred references, summed.
 

@@ -31,7 +31,7 @@ def llava_cam(
     """
     tokens = image.tokens
     if tokens is None:
-        raise WhymaskError("llava-cam is for multimodal models; 'grad-cam' takes any classifier.")
+        raise WhymaskError("llava-cam is for multimodal models; for classifiers, use 'grad-cam'.")
     most = len(tokens.norms) - 2
     chosen = max(0, min(tokens.usual, most)) if layer is None else layer
     if not 0 <= chosen <= most:

@@ -46,14 +46,14 @@ def connected(address: str) -> Iterator[None]:
         try:
             _reach(address.rpartition("//")[2])
         except (OSError, OverflowError, ValueError) as error:
-            raise WhymaskError(f"there is no Ray at {address!r}: {error}.") from None
+            raise WhymaskError(f"there is no Ray cluster at {address!r}: {error}.") from None
     handler = getsignal(SIGTERM)
     try:
         ray.init(None if address == "auto" else address, log_to_driver=False, logging_level="error")
     except (OSError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
         reason = " ".join(str(error).split()).rstrip(".")
         raise WhymaskError(
-            f"cannot connect to the Ray at {address!r}: {reason}. Its version must be {ray.__version__}; if it "
+            f"cannot connect to the Ray cluster at {address!r}: {reason}. Its version must be {ray.__version__}; if it "
             "requires a token, set RAY_AUTH_TOKEN."
         ) from None
     try:
@@ -114,7 +114,7 @@ class Workers:
         kind = "GPU" if str(worker.spec.options.get("device")).startswith("cuda") else "CPU"
         self.slots = int(ray.cluster_resources().get(kind, 0))
         if not self.slots:
-            raise WhymaskError(f"{self.name} needs a {kind}, and this Ray has none.")
+            raise WhymaskError(f"{self.name} needs a {kind}, and this Ray cluster has none.")
         self.head = Head(ray.get_runtime_context().gcs_address)
         load = partial(_load, load=worker.load, folder=Path.cwd(), threads=1 if kind == "CPU" else None)
         actor = ray.remote(**{f"num_{kind.lower()}s": 1})(Worker)
@@ -212,7 +212,7 @@ class Workers:
             raise
 
     def _died_early(self) -> WhymaskError:
-        return WhymaskError(f"a Ray worker died while it loaded {self.name}; is there memory for one on every slot?")
+        return WhymaskError(f"a Ray worker died while it loaded {self.name}; check the memory per worker.")
 
 
 def _requeued(work: Work, queue: Queue, lost: Counter[str]) -> Iterator[Record]:

@@ -160,8 +160,8 @@ class Store:
 
     def _cannot_write(self, error: OSError) -> WhymaskError:
         return WhymaskError(
-            f"cannot write to {self.folder}: {error.strerror}; nothing written before is lost, and the same command "
-            "goes on from there."
+            f"cannot write to {self.folder}: {error.strerror}; earlier records are kept, and the same command "
+            "resumes the run."
         )
 
     def _know(self, record: Record) -> None:

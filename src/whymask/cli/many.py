@@ -81,10 +81,10 @@ def images_of(arguments: Iterable[str], out: Path | None = None) -> list[str]:
             found += [line.rstrip("\r\n") for line in sys.stdin if line.strip()]
         elif path.is_dir():
             if out is not None and out.exists() and path.samefile(out):
-                raise WhymaskError(f"{path} is where the results go: pass another folder as --out.")
+                raise WhymaskError(f"{path} is the folder of the results: pass another folder as --out.")
             inside = sorted(str(file) for file in path.iterdir() if file.suffix.lower() in SUFFIXES and file.is_file())
             if not inside:
-                raise WhymaskError(f"there is no image in {path}; those in folders below are found by '{path}/**/*'.")
+                raise WhymaskError(f"there is no image in {path}; to search subfolders too, pass '{path}/**/*'.")
             found += inside
         elif has_magic(argument) and not path.exists():
             matching = sorted(file for file in glob(argument, recursive=True) if Path(file).suffix.lower() in SUFFIXES)

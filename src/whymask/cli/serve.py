@@ -88,7 +88,7 @@ def serve_model(
     given = {name: value for name, value in (("device", device), ("dtype", dtype)) if value is not None}
     loaded = load(model, **values("--model-option", model_option), **given)
     if not isinstance(loaded, Mllm):
-        raise WhymaskError(f"{public(model)} is no multimodal model that answers in words: 'whymask serve' serves it.")
+        raise WhymaskError(f"{public(model)} is not a multimodal model that generates text: use 'whymask serve'.")
     ready = partial(_ready, given=api_key is not None)
     run(loaded, host=host, port=port, allow_hosts=allow_host or (), api_key=api_key, ready=ready)
 

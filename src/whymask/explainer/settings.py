@@ -81,7 +81,7 @@ class Settings:
             if isinstance(fill, str | tuple):
                 fill_canvas(fill, np.zeros((1, 1, 3), dtype=np.uint8))
         if len(fills) > 1 and self.recipe.method.needs == "gradients":
-            raise WhymaskError(f"{self.recipe.name} uses gradients, and so one fill: pass one, not {len(fills)}.")
+            raise WhymaskError(f"{self.recipe.name} uses gradients and takes a single fill, not {len(fills)}.")
         if isinstance(self.null, str):
             raise WhymaskError(f"null is a number or a list of other answers, not {self.null!r}.")
         if not isinstance(self.null, Sequence):

@@ -24,9 +24,9 @@ def check_several(settings: Settings) -> None:
     """Raise an error for settings that a search for several answers does not have."""
     for name in ONE_SEARCH:
         if getattr(settings, name):
-            raise WhymaskError(f"several answers are searched together by a special method: leave {name} out.")
+            raise WhymaskError(f"several answers have their own search method: leave {name} out.")
     if settings.keep == "answer":
-        raise WhymaskError("of several answers at most one is the model's: keep a share of each score, keep=0.9.")
+        raise WhymaskError("only one of several answers can be the model's: keep a share of each score, keep=0.9.")
 
 
 def recipe_for(settings: Settings, targets: int) -> Joint:

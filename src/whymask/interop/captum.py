@@ -90,7 +90,7 @@ class EvidenceAttribution(Attribution):  # type: ignore[misc]
             the first feature down to 1/n on the last of n: rank, not magnitude.
         """
         if not isinstance(inputs, torch.Tensor) or inputs.ndim not in (3, 4) or not inputs.numel():
-            raise WhymaskError("inputs must be one tensor of images (N, C, H, W) or (N, H, W), none of these sizes 0.")
+            raise WhymaskError("inputs must be one tensor of images (N, C, H, W) or (N, H, W), and no size may be 0.")
         more = additional_forward_args
         more = () if more is None else more if isinstance(more, tuple) else (more,)
         batch_size = len(inputs) * whole("perturbations_per_eval", perturbations_per_eval, 1)

@@ -244,14 +244,14 @@ class GridModel(ABC):
     ) -> Bound:
         """Put the image on the input grid and settle which answer is explained (by default the model's own)."""
         if isinstance(target, tuple) and not self.takes_points:
-            raise WhymaskError(f"{self.name} takes no point as its target: detectors and segmenters do.")
+            raise WhymaskError(f"{self.name} does not accept a point as its target; only detectors and segmenters do.")
         return self.settle(self.view(image, resize, fill), target, question)
 
     def view(self, image: ImageSource, resize: Resize = "own", fill: Fill = "black") -> View:
         """The image on the input grid; several images of one question side by side on one canvas."""
         if isinstance(image, list):
             if not self.takes_several:
-                raise WhymaskError(f"{self.name} takes one image: pass that alone.")
+                raise WhymaskError(f"{self.name} takes a single image.")
             return self._several(image, resize, fill)
         picture = load_image(image)
         canvas, box = self.geometry.place(picture, resize)

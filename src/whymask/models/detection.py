@@ -97,7 +97,7 @@ class Detector(Located):
             try:
                 left, top, right, bottom = map(float, sides)
             except ValueError:
-                raise WhymaskError(f"{target!r} is not a box: write it as 'dog at 0.1,0.2,0.5,0.9'.") from None
+                raise WhymaskError(f"{target!r} is not the name of a box, such as 'dog at 0.1,0.2,0.5,0.9'.") from None
             return _aimed(_named(label, self.sought(label)), (left, top, right, bottom), 0)
         label = str(target) if is_name(target) else None
         classes = self.sought(label)

@@ -204,6 +204,6 @@ def rounding(inputs: torch.Tensor, size: float) -> float:
 def forward_only(name: str) -> WhymaskError:
     """The error of a method that uses gradients on a model that has none."""
     return WhymaskError(
-        f"this method needs gradients, and {name} can only be run forward: "
-        "use a torch model, or a forward method such as 'trace' or 'rise'."
+        f"this method needs gradients, but {name} does not provide them: "
+        "use a torch model, or a method without gradients, such as 'trace' or 'rise'."
     )

@@ -156,7 +156,7 @@ def check_family(config: Any) -> None:
     """Raise an error for a family that an image and a question are not enough for."""
     if config.model_type == "udop":
         raise WhymaskError(
-            "models of the family 'udop' read the words of a page and where they stand, which whymask does not give "
+            "models of the family 'udop' need the words of a page and their positions, which whymask does not give "
             "them: wrap a function that returns the probability of the answer, see docs/extending.md."
         )
 

@@ -110,6 +110,6 @@ def load_pair(kinds: Sequence[str], processor: str, checkpoint: str) -> tuple[An
     classes = {kind: getattr(transformers, kind)._model_mapping.get(type(config), None) for kind in kinds}
     known = {kind: found for kind, found in classes.items() if found is not None}
     if not known:
-        raise WhymaskError(f"{checkpoint} is a {config.model_type}, which transformers has no {kinds[0]} for.")
+        raise WhymaskError(f"{checkpoint} is a {config.model_type}, for which transformers has no {kinds[0]}.")
     saved_as = next((kind for kind, found in known.items() if found.__name__ in (config.architectures or ())), None)
     return model_from_checkpoint(getattr(transformers, saved_as or next(iter(known))), checkpoint), made

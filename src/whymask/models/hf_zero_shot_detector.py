@@ -31,7 +31,7 @@ class ZeroShotDetector(HfLocated, Detector):
     def sought(self, label: str | None) -> list[str]:
         """The classes, and the one that is meant if it is another."""
         if label is None and not self.classes:
-            raise WhymaskError(f"{self.name} looks for what a text names: pass a target such as 'a cat', or classes.")
+            raise WhymaskError(f"{self.name} detects what a text names: pass a target such as 'a cat', or classes.")
         known = label is None or label.strip().lower() in (name.lower() for name in self.classes)
         return self.classes if known or label is None else [*self.classes, label.strip()]
 

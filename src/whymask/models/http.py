@@ -110,9 +110,9 @@ class HttpModel(Served):
     def _scores(self, answer: Any, count: int) -> Floats:
         scores = answer.get("scores") if isinstance(answer, dict) else None
         if not isinstance(scores, list) or not all(type(score) is float and isfinite(score) for score in scores):
-            raise WhymaskError(f'{self.remote.shown} must answer {{"scores": [...]}}, a list of numbers.')
+            raise WhymaskError(f'{self.remote.shown} must return {{"scores": [...]}}, a list of numbers.')
         if len(scores) != count:
-            raise WhymaskError(f"{self.remote.shown} was sent {count} images but answered {len(scores)} scores.")
+            raise WhymaskError(f"{self.remote.shown} was sent {count} images but returned {len(scores)} scores.")
         return np.array(scores, dtype=np.float64)
 
 

@@ -89,7 +89,7 @@ def check_borrowed(processor: Any, options: Mapping[str, Any], name: str) -> Non
     """Raise an error for options of `load_module`: the device and precision of a borrowed model are settled."""
     placed, _ = separated(processor, options, name)
     if placed:
-        raise WhymaskError(f"{name} is wrapped as it is: {next(iter(placed))} is an option of whymask.load.")
+        raise WhymaskError(f"{name} is wrapped unchanged: {next(iter(placed))} is an option of whymask.load.")
 
 
 def load_processor(checkpoint: str) -> Any:

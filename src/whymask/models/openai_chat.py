@@ -101,7 +101,7 @@ class OpenAIChatModel(Served):
             None if max_pixels is None else whole("max_pixels", max_pixels, 1),
         )
         if prompt is not None and (system is not None or max_pixels is not None):
-            raise WhymaskError("with prompt= the system prompt is a part of it, and /generate takes no max_pixels.")
+            raise WhymaskError("with prompt=, put the system prompt into the prompt; max_pixels is not available.")
         self.geometry = WholeImage(max_side)
         self.remote = Remote(
             base_url,

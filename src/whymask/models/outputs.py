@@ -38,7 +38,7 @@ def logits_in(outputs: Any, name: str, key: str | int | None = None) -> torch.Te
             key = "logits" if "logits" in entries else tables[0] if len(tables) == 1 else None
         if key is None and tables:
             raise WhymaskError(
-                f"{name} returns several tables: {', '.join(map(repr, tables))}; say which of them holds the logits: "
+                f"{name} returns several tables: {', '.join(map(repr, tables))}; specify which contains the logits: "
                 f"whymask.wrap(model, ..., logits={tables[0]!r})."
             )
         if key is not None and key not in entries:

@@ -186,7 +186,7 @@ def check_options(function: Callable[..., Any], options: Mapping[str, Any], name
     if not any(p.kind is p.VAR_KEYWORD for p in parameters):
         for option in options:
             if not known:
-                raise WhymaskError(f"{name} has no options, and so no {option!r}.")
+                raise WhymaskError(f"{name} has no options, so {option!r} is unknown.")
             if option not in known:
                 raise WhymaskError(f"{name}: {unknown('option', option, known)}")
     for option, parameter in known.items():

@@ -92,10 +92,10 @@ class Client:
             async with asyncio.timeout(self.timeout):
                 response, reply = await self._send(url, content)
         except (TimeoutError, httpx.TimeoutException):
-            raise NoReplyError(f"{name} gave no answer within {self.timeout:g} s", overloaded=True) from None
+            raise NoReplyError(f"{name} did not reply within {self.timeout:g} s", overloaded=True) from None
         except httpx.RequestError as error:
             reason = self._quoted(str(error) or type(error).__name__)
-            raise NoReplyError(f"{name} could not be asked{reason}") from None
+            raise NoReplyError(f"{name} could not be reached{reason}") from None
         if response.is_success:
             return self._json(response, reply, name)
         trouble, status = f"{name} answered {_status(response)}{self._reason(response, reply)}", response.status_code
@@ -161,7 +161,7 @@ def check_headers(headers: Mapping[str, str]) -> None:
     """Raise an error for a value that no header can carry, without showing it."""
     for name, value in headers.items():
         if not all(text.isascii() and text.isprintable() and text == text.strip() for text in (name, value)):
-            raise WhymaskError(f"the value of the header {name!r} holds characters that no header can carry.")
+            raise WhymaskError(f"the value of the header {name!r} contains characters that a header cannot contain.")
 
 
 def asked_to_wait(wanted: str) -> float:

@@ -120,8 +120,8 @@ MODELS = {
     family.name: family
     for family in (
         _lite(0, 224, "4.7"), _lite(1, 240, "5.4"), _lite(2, 260, "6.1"),
-        _tiny("qwen", "Qwen2.5-VL that knows the project's scenes (scene:12), 4 M parameters"),
-        _tiny("llava", "LLaVA-1.5 that knows the project's scenes (scene:12), 4 M parameters"),
+        _tiny("qwen", "Qwen2.5-VL, trained on synthetic scenes (scene:12), 4 M parameters"),
+        _tiny("llava", "LLaVA-1.5, trained on synthetic scenes (scene:12), 4 M parameters"),
         _tiny("caption", "Qwen2.5-VL that describes scenes in a sentence (described:12), 2 M parameters"),
     )
 }  # fmt: skip
@@ -143,7 +143,7 @@ ENCODER_DECODER = _checkpoints("NAME/OF-ENCODER-DECODER", "captioner or reader o
 
 DETECTOR = _checkpoints("NAME/OF-DETECTOR", "object detector of transformers (facebook/detr-resnet-50, RT-DETR, YOLOS, "
                         "...) or a folder", "whymask.models.hf_detector:load", (), None)  # fmt: skip
-ZERO_SHOT_DETECTOR = _checkpoints("NAME/OF-OPEN-DETECTOR", "detector that looks for a text (OWL-ViT, OWLv2, Grounding "
+ZERO_SHOT_DETECTOR = _checkpoints("NAME/OF-OPEN-DETECTOR", "detector with a text prompt (OWL-ViT, OWLv2, Grounding "
                                   "DINO) or a folder: classes=",
                                   "whymask.models.hf_zero_shot_detector:load", (), None)  # fmt: skip
 SEGMENTER = _checkpoints("NAME/OF-SEGMENTER", "semantic segmentation of transformers (SegFormer, Mask2Former, ...) or "

@@ -169,7 +169,7 @@ class Remote:
         answers drawn at random the first is likely to be the shorter one.
         """
         if not self._thread.is_alive():  # threads do not survive a fork, and the wait below would never end
-            raise WhymaskError(f"the model at {self.shown} was made before this process was forked: make it again.")
+            raise WhymaskError(f"the model at {self.shown} was created before the process was forked: create it again.")
         asked = self._all(requests, images or [1] * len(requests), hedge)
         future = asyncio.run_coroutine_threadsafe(asked, self._loop)
         try:

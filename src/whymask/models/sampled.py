@@ -122,7 +122,7 @@ class AnsweringModel(Served):
             (target,), probes = self._texts([view.canvas], [question], 0, 1, self.tokens or 32)[0], 1
         wanted = str(target).strip()
         if not words(wanted):
-            raise WhymaskError(f"{self.name} was given or gave the answer {wanted!r:.80}: pass a target of words.")
+            raise WhymaskError(f"the answer {wanted!r:.80} of {self.name} contains no words: pass a target with words.")
         return RemoteBound.of(view, Target.named(wanted), sent=question, probes=probes)
 
     def respond(self, inputs: Any, bounds: Sequence[Bound]) -> Response:
@@ -168,7 +168,7 @@ class AnsweringModel(Served):
         found: list[list[str]] = [[] for _ in images]
         for (i, number), texts in zip(asked, replies, strict=True):
             if len(texts) < number:
-                raise WhymaskError(f"{self.remote.shown} was asked for {number} answers but gave {len(texts)}.")
+                raise WhymaskError(f"{self.remote.shown} was asked for {number} answers but returned {len(texts)}.")
             found[i] += texts[:number]
         return found
 
@@ -205,8 +205,8 @@ class AnsweringModel(Served):
             raise self._no_answer()
         if end == "length":
             raise WhymaskError(
-                f"{self.model} used all tokens of an answer before it said anything, as reasoning models do: pass a "
-                "larger number of tokens, such as tokens=2048."
+                f"{self.model} used all tokens before it gave an answer, as reasoning models do: pass a "
+                "larger limit, such as tokens=2048."
             )
         return ""
 

@@ -168,7 +168,7 @@ class Spending:
         """The error that says which limit allows no more."""
         limits = {"max_requests": self.max_requests, "max_cost": self.max_cost}
         given = " and ".join(f"{name}={value:g}" for name, value in limits.items() if value is not None)
-        return ExhaustedError(f"no more may be sent to the model with {given}: pass a larger limit.")
+        return ExhaustedError(f"the limit {given} is reached: pass a larger one to send more.")
 
     def send(self, images: int = 1, *, retry: bool = False, hedge: bool = False) -> None:
         """Count a request that is about to be sent, or raise an error where a limit does not allow it."""

@@ -312,14 +312,14 @@ def wrap_module(
     name = type(module).__name__
     if size is None:
         raise WhymaskError(
-            f"{name} does not say how large its images are: whymask.wrap(model, size=224, mean={IMAGENET[0]}, "
-            f"std={IMAGENET[1]}), these being ImageNet's."
+            f"{name} does not define the size of its images: whymask.wrap(model, size=224, mean={IMAGENET[0]}, "
+            f"std={IMAGENET[1]}), with ImageNet's mean and std."
         )
     geometry = CentreCrop(size, share=crop)
     if grey(module):
         if mean is None or std is None or np.size(mean) != 1 or np.size(std) != 1:
             raise WhymaskError(
-                f"{name} takes grey images, so its mean and std are one value each: "
+                f"{name} takes grey images, so mean and std have one value each: "
                 f"whymask.wrap(model, size={size}, mean=[127.5], std=[127.5])."
             )
         mean, std = np.ravel(mean).tolist(), np.ravel(std).tolist()

@@ -228,7 +228,7 @@ class TowerMllm(Mllm):
             if is_out_of_memory(error):
                 raise
             self.uncompile()
-            warnings.warn(f"{self.name} runs uncompiled, compiling failed: {error}", stacklevel=2)
+            warnings.warn(f"{self.name} runs without compilation, which failed: {error}", stacklevel=2)
 
     def _read(
         self, seen: torch.Tensor, bounds: Sequence[TowerBound], said: Sequence[tuple[int, ...]]

@@ -62,7 +62,7 @@ def _take(replies: Sequence[ArrayLike], parts: Sequence[tuple[Piece, Floats]], t
     """Write the checked responses to a batch where they belong."""
     replies = list(replies)
     if len(replies) != len(parts):
-        raise WhymaskError(f"the model was sent {len(parts)} parts of a batch but answered {len(replies)}.")
+        raise WhymaskError(f"the model was sent {len(parts)} parts of a batch but returned {len(replies)}.")
     for ((_, rows), place), responses in zip(parts, replies, strict=True):
         place[:] = check(responses, len(rows), targets)
 

@@ -152,7 +152,7 @@ def job_routes(jobs: Jobs, history: History, models: Collection[str], uploads: U
     def job_picture(name: str) -> dict[str, Any]:
         found = find(name).picture
         if found is None:
-            raise RequestError(404, "the image has not been looked at yet.")
+            raise RequestError(404, "the image is not ready yet.")
         return found
 
     @router.delete("/{name}")

@@ -114,7 +114,7 @@ class Guard:
             return
         site, origin = headers.get("sec-fetch-site"), headers.get("origin")
         if site not in (None, "same-origin") or (origin is not None and parsed(origin).netloc != host):
-            raise RequestError(403, "only this server's own page may ask for that.")
+            raise RequestError(403, "only this server's own page may send such requests.")
 
     def enter(self, scope: Scope, headers: Headers) -> Response | None:
         """Check the token; returns the response that exchanges one in the address for a cookie."""

@@ -202,7 +202,7 @@ class Jobs:
         if self.stopping:
             raise Stopped("The server was stopped.")
         if time.monotonic() - job.seen > self.patience:
-            raise Stopped("Nobody was watching.")
+            raise Stopped("The page was closed, so the search was stopped.")
 
     def _between_batches(self, job: Job) -> None:
         self._check(job)

@@ -49,8 +49,8 @@ class TopTokens(Chat):
     def first_only(self, text: str) -> WhymaskError:
         """The error for an answer that needs more than the first token."""
         return WhymaskError(
-            f"{self.replies.shown} returns no prompt_logprobs with continue_final_message, which the score of "
-            f"{text!r:.80} is made of, only {self.level} for the first token: pass a target of one word, such as 'Yes'."
+            f"{self.replies.shown} returns no prompt_logprobs with continue_final_message, from which the score of "
+            f"{text!r:.80} is computed, only {self.level} for the first token: pass a one-word target, such as 'Yes'."
         )
 
     def _read(self, reply: Any) -> Next:

@@ -165,14 +165,14 @@ whymask.origins = function origins(entry) {
   const image = { suff: "kept", necc: "removed" };
   const stages = Object.entries(entry.ledger.stages).flatMap(([stage, sides]) =>
     Object.entries(sides).map(([side, { mec, nominal }]) => [stage, image[side], mec, nominal]));
-  const sum = ["search in all", "", entry.ledger.mec, entry.ledger.nominal];
+  const sum = ["search, total", "", entry.ledger.mec, entry.ledger.nominal];
   const replayed = entry.curves ? [["replay", "", entry.curves.forwards, ""]] : [];
   const cost = table(["stage", "image", "forwards", "without a cache"], [...stages, sum, ...replayed]);
   const seconds = entry.provenance.seconds;
   const time = seconds ? el("p", { class: "wm-small" }, `${seconds.toFixed(1)} s for the search.`) : null;
   return [
-    fold("What it cost", cost, time),
-    fold("How to get this again", table(["setting", "value"], whymask.flat(entry.provenance))),
+    fold("Cost", cost, time),
+    fold("Settings to reproduce this", table(["setting", "value"], whymask.flat(entry.provenance))),
     whymask.glossary(),
   ];
 };

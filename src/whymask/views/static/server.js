@@ -11,7 +11,7 @@ export async function api(path, options) {
   }
   const value = await response.json().catch(() => ({}));
   if (response.ok) return value;
-  throw failure(value.error ?? `the server answered ${response.status}.`, response.status);
+  throw failure(value.error ?? `the server answered with status ${response.status}.`, response.status);
 }
 
 /**
