@@ -21,6 +21,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import torch
 import transformers
+from mllm_speed import wait
 from PIL import Image
 from skimage.data import astronaut
 
@@ -169,12 +170,6 @@ def seconds(function, device: str) -> float:
     return time.perf_counter() - start
 
 
-def wait(device: str) -> None:
-    """Let the device finish."""
-    if device.startswith("cuda"):
-        torch.cuda.synchronize()
-
-
 def beside(subject: Subject, case: Case, one: dict, batches) -> dict[str, float]:
     """Images per second of transformers' forward and of whymask in turn; the first of the batches warms up."""
     size, times = batches.shape[1], []
@@ -225,8 +220,8 @@ def measure(kind: str, options: argparse.Namespace) -> dict:
     for name in ("transformers", "whymask"):
         found[name] = max(rates[name] for rates in found["rates"].values())
     found |= {
-        "of transformers": found["whymask"] / found["transformers"],
-        "times plain": found["whymask"] / found["plain loop"],
+        "whymask / transformers": found["whymask"] / found["transformers"],
+        "whymask / plain loop": found["whymask"] / found["plain loop"],
     }
     if options.search:
         case = Case.of(subject.photo, model, target="Yes", question=QUESTION)
@@ -236,11 +231,11 @@ def measure(kind: str, options: argparse.Namespace) -> dict:
 
 
 NAMES = [*REAL, *(f"{kind}/{backend}" for kind in REAL for backend in ("pil", "torchvision"))]
-COLUMNS = ["transformers", "whymask", "plain loop", "search", "of transformers", "times plain"]
+COLUMNS = ["transformers", "whymask", "plain loop", "search", "whymask / transformers", "whymask / plain loop"]
 
 
 def main() -> None:
-    """The command."""
+    """The command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--models", nargs="+", default=list(REAL), choices=NAMES)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")

@@ -269,7 +269,7 @@ def rounding(truth, others: dict) -> dict:
 
 
 COLUMNS = {
-    "ms": "ms a masked image", "trace_s": "TRACE, s an image", "forwards": "forwards",
+    "ms": "ms per masked image", "trace_s": "TRACE, s per image", "forwards": "forwards",
     "plain": "times the plain loop", "memory": "peak memory / weights",
 }  # fmt: skip
 

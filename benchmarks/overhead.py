@@ -31,7 +31,7 @@ class Timed:
 
 
 if __name__ == "__main__":
-    print("| runtime | method | forwards | wall s | beside the forwards |\n|---|---|---|---|---|")
+    print("| runtime | method | forwards | wall s | outside the forwards |\n|---|---|---|---|---|")
     for runtime in ("onnx", "torch"):
         model = whymask.load("efficientnet-lite0", runtime=runtime)
         model.score = timed = Timed(model.score)

@@ -46,37 +46,64 @@ COLUMNS = (
     *(f"kept on {fill}" for fill in FILLS[1:]), "half kept on black, mean and blur", "half kept on all",
 )  # fmt: skip
 
-PAGE = """# Next to other tools
+PAGE = """# Comparison with other tools
 
-The smallest evidence that other installed tools find for the same answers: {photos} photos that nothing was tuned on,
-EfficientNet-lite0, its own canvas, black where masked. The area is that of the smallest part with a tool's highest
-values that keeps 90 % of the whole image's score on black. The same mask is then shown on other fills; what it keeps
-there are medians of shares of the whole image's score. Differences of area are in points, with bootstrap 95 %
-intervals.
+How small is the evidence that other explanation tools find for the same answers, and does it still hold on another
+fill? This page compares lime, shap, ReX and captum's Grad-CAM with whymask. How convenient each of them is to use is
+[another page](compare.md).
+
+## What was measured
+
+- The answers of EfficientNet-lite0 for {photos} photos that it classifies correctly and that nothing was tuned on.
+  Hidden parts of the image are black.
+- The *area* is the share of the image covered by the smallest mask that keeps 90 % of the whole image's score on black.
+  For a tool that returns a map, masks are made of the highest values, both in steps of 1 % of the pixels and in steps
+  of whymask's regions; the one with the smaller area counts.
+- *Model calls* are masked images sent to the model, in the mean.
+- *90 % kept on black* is the share of photos on which a mask reaches that goal.
+- *Area less whymask's* is the difference in percentage points on the same photos, with bootstrap 95 % intervals.
+- *Kept on* another fill: the same mask is shown on a fill that replaces black. The number is the median share of the
+  whole image's score. *Half kept* is the share of photos on which the mask keeps at least half of the score on each of
+  several fills; "all" are black, mean, blur, noise and dark_defocus.
+
+The rows are these methods:
+
+| row | method |
+|---|---|
+| lime | 1,000 samples, otherwise the defaults |
+| shap PartitionExplainer | 500 evaluations, otherwise the defaults |
+| ReX | the default of 20 iterations, and the mask that ReX extracts itself for 90 % of the score |
+| ReX, 10 iterations | its map after 10 iterations |
+| captum LayerGradCam | Grad-CAM of the last feature maps |
+| whymask | the default: 90 % of the score in the mean of black, blur and noise, so perhaps less on black |
+| whymask on black | the same search on black alone |
+| whymask discs+swap+lean, prefix | the first regions of an ordering, searched on black |
 
 {table}
 
-`benchmarks/peers.py` computes the records (results/peers.jsonl) and this page. `whymask` is the default, the smallest
-mask on black, blur and noise together: it has to keep 90 % of the score in the mean of the three, so it may keep less
-on black. `whymask on black` is the same search on black alone. Lime runs with 1,000 samples, shap with 500 evaluations,
-otherwise both with their defaults; captum's Grad-CAM is that of the last feature maps. Maps are read in two ways, by
-hundredths of the pixels and by whymask's regions, and the smaller area counts. `ReX` is the default of 20 iterations
-with the mask that it extracts itself for 90 % of the score, the other row its map after 10.
-
 Versions: {versions}.
 
-## What this does not show
+The records are in `results/peers.jsonl`; `benchmarks/peers.py` computes them and prints this page.
 
-- Lime, shap and Grad-CAM do not look for the smallest part that is enough; they weigh all parts of an image, or say
-  where a class is seen. ReX does, but by default calls a mask sufficient where the answer stays the model's first
-  choice, which takes less than 90 % of its score (`keep="answer"` in whymask).
-- All tools but the default of whymask see black only, and that default has also searched on blur and noise: only the
-  mean colour and dark_defocus are new to all. A smaller mask depends more on what is shown around it, so a tool that
-  keeps three times the area keeps more on a fill it has not seen: compare what is kept at similar areas.
-- That noise is among the fills of whymask's default was decided after photos of this half had been seen
-  ([which fill to search on](fills.md)).
-- One model, {photos} photos, right answers, one seed: shares of photos are good to about 20 points. Times are left out:
-  they are of a shared machine. ReX asks for another version of numpy than whymask; it ran with whymask's.
+## What it shows
+
+On black alone, whymask finds the smallest masks of all tools, but few of these keep half of the score on other fills.
+The default needs less area than shap, ReX and Grad-CAM, with intervals clear of zero; its difference from lime is
+within noise. It keeps half of the score on black, mean and blur more often than every tool but shap.
+
+## What it does not show
+
+- The tools have different aims. Lime, shap and Grad-CAM do not look for the smallest sufficient part: they weigh all
+  parts of an image, or show where a class is seen. ReX does look for it, but by default a mask is sufficient if the
+  model's first choice stays the same, which takes less than 90 % of the score (`keep="answer"` in whymask).
+- All other tools see only black. The default of whymask also searches on blur and noise, so only the mean colour and
+  dark_defocus are new to all. A smaller mask depends more on what surrounds it, and a mask of three times the area
+  keeps more on a new fill: compare what is kept at similar areas.
+- The decision to include noise in whymask's default was made after results on these photos had been seen ([which fill
+  to search on](fills.md)).
+- There is one model, {photos} photos, correct answers only, and one seed: shares of photos are accurate to about 20
+  points. Times are omitted, because the machine was shared. ReX requires another version of numpy than whymask; it ran
+  with whymask's.
 """
 
 Found = Any

@@ -46,7 +46,7 @@ class Answering:
         self.known: dict[bytes, float] = {}  # the probability of the target, by masked image
 
     def bind(self, *args: Any, **options: Any) -> Bound:
-        """As the model."""
+        """Bind as the model does."""
         bound: Bound = self.model.bind(*args, **options)
         return bound
 

@@ -193,7 +193,9 @@ if __name__ == "__main__":
     parser.add_argument("--plain", action="store_true", help="compare with a plain implementation")
     options = parser.parse_args()
     sizes = [64, 128, 256, 512] if options.device == "cuda" else [1, 2, 4, 8, 16, 32]
-    print("| model | method | photos | forwards | ms a forward | bare ms (batch) | share of the limit | partition s |")
+    print(
+        "| model | method | photos | forwards | ms per forward | bare ms (batch) | share of the limit | partition s |"
+    )
     print("|---|---|---|---|---|---|---|---|", flush=True)
     for name in options.models:
         model = MODELS[name](options.device, options.dtype)
@@ -212,5 +214,5 @@ if __name__ == "__main__":
         if options.plain:
             ours = searched(model, "greedy", options.photos[:1], None)
             theirs = plain(model, options.photos[0], 10)
-            print(f"\n{name}: a plain implementation takes {theirs * 1e3:.2f} ms a forward, "
+            print(f"\n{name}: a plain implementation takes {theirs * 1e3:.2f} ms per forward, "
                   f"{theirs / (ours[0] / ours[1]):.1f} times ours.\n", flush=True)  # fmt: skip

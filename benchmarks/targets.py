@@ -102,8 +102,8 @@ def table(rows: Iterable[Row]) -> str:
     for one in rows:
         groups[one.model, one.setting].append(one)
     head = (
-        "| model | answers | images | answers an image | forwards, together | one alone | times | score kept, mean | "
-        "no more than 1 each | 10th percentile | sum of scores |"
+        "| model | answers | images | answers per image | forwards, joint | forwards, one alone | ratio | "
+        "score kept, mean | mean, capped at 1 | 10th percentile | sum of scores |"
     )
     return "\n".join([head, "|---|---|" + 9 * "---:|", *(_line(*name, some) for name, some in groups.items())])
 
@@ -123,15 +123,13 @@ def _line(model: str, setting: str, rows: Sequence[Row]) -> str:
 
 def loaded(name: str, device: str) -> Model:
     """A model by its name; "resnet50" is that of configs/resnet50.py."""
-    if name != "resnet50":
-        return whymask.load(name, device=device)
-    from configs.resnet50 import load
-
-    return load(WEIGHTS, device=device, name="ResNet-50")
+    if name == "resnet50":
+        return whymask.load(f"{ROOT}/configs/resnet50.py:load", weights=WEIGHTS, device=device)
+    return whymask.load(name, device=device)
 
 
 def main() -> None:
-    """As the command line says."""
+    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("run", "table"))
     parser.add_argument("file", type=Path)

@@ -135,7 +135,7 @@ if __name__ == "__main__":
             "coffee.png", lite, ["trace-seed", "copair+phasewin", "trace+phasewin", "phasewin"]
         ),
     }
-    print("| report | regions | kB | at most | interactive ms | at most | kept | ms a slider step |")
+    print("| report | regions | kB | at most | interactive ms | at most | within limits | ms per slider step |")
     print("|---|---|---|---|---|---|---|---|")
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
@@ -157,7 +157,7 @@ if __name__ == "__main__":
                 f"| {median(steps):.1f} |",
                 flush=True,
             )
-        print("\n| what-if | fills | forward ms | page ms | beside the forward | at most | kept |")
+        print("\n| what-if | fills | forward ms | page ms | outside the forward, ms | at most | within limits |")
         print("|---|---|---|---|---|---|---|")
         for fill in ("black", "several"):
             found = whymask.explain(f"{data_dir}/coffee.png", lite, fill=fill)

@@ -240,7 +240,7 @@ def table(rows: Sequence[Row]) -> str:
     for row in rows:
         if row.shown == "scene":
             groups[row.verdict, row.kind].append(row)
-    head = "| words | kind | n | with a mask | points at it | chance | ... of masks that are enough | IoU | on it |"
+    head = "| words | kind | n | with a mask | hits | by chance | hits of masks that are enough | IoU | on the object |"
     lines = [head, "|---|---|" + 7 * "---:|"]
     for verdict, kind in product(VERDICTS, KINDS):
         some = [row for row in groups[verdict, kind] if row.mask and int(row.truth, 16)]
@@ -263,7 +263,7 @@ def support_table(rows: Sequence[Row]) -> str:
     """Markdown: whether little support by the image means that changing the scene does not matter."""
     sound = [row for row in rows if row.verdict != "misread"]
     likely = [row for row in sound if row.role != "unlikely"]
-    lines = ["| words | n | fall that matters | words that nothing moves | AUC |", "|---|" + 4 * "---:|"]
+    lines = ["| words | n | smallest fall | words that no change moves | AUC |", "|---|" + 4 * "---:|"]
     for (name, some), least in product((("all", sound), ("that the model finds likely", likely)), FALLS):
         still = [row.fall < least for row in some]
         value = auc([row.unsupported for row in some], still)
@@ -290,7 +290,7 @@ def records(file: Path) -> list[Row]:
 
 
 def main() -> None:
-    """As the command line says."""
+    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("run", "table", "fills"))
     parser.add_argument("file", type=Path, nargs="?")

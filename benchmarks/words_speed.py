@@ -19,7 +19,7 @@ from mllm_speed import QUESTION, Subject, wait
 
 import whymask
 from whymask.explainer.case import Case
-from whymask.explainer.joint import Together
+from whymask.explainer.joint import JointCases
 from whymask.explainer.words import marked, spans
 from whymask.images.imaging import ImageSource
 from whymask.methods import Recipe
@@ -35,9 +35,9 @@ ONE, ALL = "one short answer", "the words of a long one"
 def words(case: Case, answer: str, tries: int) -> tuple[int, int]:
     """Explain the words of an answer; how many masks there are, and the forwards they took."""
     each = [case.answering(marked(answer, span)) for span in spans(answer) if not span.function]
-    together = Together(each)
-    found = together.search(Joint(len(each), K, tries=tries), seed=0)
-    return len(found), together.ledger.mec + together.ledger.stage("probe")[1]
+    joint = JointCases(each)
+    found = joint.search(Joint(len(each), K, tries=tries), seed=0)
+    return len(found), joint.ledger.mec + joint.ledger.stage("probe")[1]
 
 
 def one(case: Case, answer: str, tries: int) -> tuple[int, int]:
@@ -65,7 +65,7 @@ def measure(model: Model, photo: ImageSource, question: str, answer: str, tries:
 
 
 def main() -> None:
-    """As the command line says."""
+    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--batch", type=int, default=32)
@@ -76,7 +76,7 @@ def main() -> None:
     subject, tries = Subject("qwen", options), 8 if options.tiny else Joint(1, K).most
     model = subject.wrapped()
     found = measure(model, subject.photo, QUESTION, ANSWER, tries, options.batch, options.repeats)
-    print("| explained | masks | forwards | seconds | ms a forward |\n|---|---:|---:|---:|---:|")
+    print("| explained | masks | forwards | seconds | ms per forward |\n|---|---:|---:|---:|---:|")
     for name, row in found.items():
         print(f"| {name} | {row['masks']} | {row['forwards']} | {row['seconds']:.2f} | {row['ms']:.2f} |")
     ratio = found[ALL]["ms"] / found[ONE]["ms"]

@@ -21,12 +21,18 @@ from whymask.bench.tail import tail
 
 RECORDS = Path(__file__).parent
 PAGES_OF = RECORDS.parent / "docs" / "results"
-ONE_GPU = "On one H200, several runs at a time."
-PART = "Not all samples of the configuration were computed: these are those that every row has."
+ONE_GPU = "Measured on one H200, with several runs at a time."
+PART = "Not all samples of the configuration were computed; the tables contain those that every row has."
 EARLIER = (
-    "The records are older than the configurations: a script drew samples from the same photos and scenes and measured "
-    "on one H200 (scenes and some rows of lean: on a CPU). Versions and fingerprints were not recorded."
+    "The records were computed by a script before the configuration existed, with samples drawn from the same photos "
+    "and scenes, on one H200 (scenes and some rows of lean on a CPU). They contain neither versions nor "
+    "fingerprints."
 )
+COMPARED = (
+    "The ratio of the means of two rows, and their difference, on the same samples. A column in parentheses is that "
+    "of the second row."
+)
+SMALL = "the-papers-tables-on-small-models"
 REPAIR = ("repaired", "false_yes", "false_no")
 
 
@@ -36,7 +42,8 @@ class Page:
 
     title: str
     runs: tuple[str, ...]
-    about: str = ONE_GPU
+    about: str
+    summary: str = SMALL  # the section of docs/results/README.md that says what the tables show
     against: str | None = None
     pairs: tuple[tuple[str, ...], ...] = ()  # ours, theirs, a column, and the column of theirs where it is another
     controls: tuple[str, ...] = ()  # rows that know less than `against`: which of them repair as well?
@@ -62,19 +69,35 @@ NETWORK = {
     "pairs": (*SEEDED, ("discs+swap", "trace", "score"), ("discs+swap", "trace", "repaired")),
     "tail": True,
 }
+TABLES = "The paper's methods and splits on {}, a small classifier of ImageNet."
 PAGES = {
-    "orderings": Page("The paper's six orderings", ("orderings",), EARLIER, against="greedy", pairs=SEEDED, tail=True),
+    "orderings": Page(
+        "The paper's six orderings",
+        ("orderings",),
+        "Greedy and PhaseWin, alone and after a mask of TRACE or CoPAIR, on photos that the model classifies "
+        f"correctly. {EARLIER}",
+        "the-papers-six-orderings",
+        against="greedy",
+        pairs=SEEDED,
+        tail=True,
+    ),
     "baselines": Page(
-        "The methods the paper compares with",
+        "The paper's baselines",
         ("baselines",),
-        f"{EARLIER} Every method as `whymask methods NAME` shows it. RISE's published count of forwards is twice ours.",
+        "The methods that the paper compares with, next to searches, on the same photos and regions, with the "
+        "parameters that `whymask methods NAME` prints. RISE's published count of forwards is twice the one here. "
+        f"{EARLIER}",
+        "baselines",
         against="trace+greedy",
     ),
     "masks": Page(
-        "Masks beyond the paper's",
+        "Masks of eight regions",
         ("masks", "masks-scenes"),
-        f"{EARLIER} Masks of 8 regions by forwards, on photos no method was tuned on, and on questions about scenes. "
-        "Newer, by the configuration: the rows of lite0 with 32 wrong answers and five seeds (repair: on a CPU).",
+        "Which search finds the best mask of 8 regions, by the number of forwards? The paper's methods, whymask's "
+        "own and controls, on photos that no method was tuned on and on questions about [scenes](../scenes.md). "
+        f"{EARLIER} One part is newer and was computed with the configuration: the rows of EfficientNet-lite0 with 32 "
+        "wrong answers and five seeds (the split repair on a CPU).",
+        "masks",
         pairs=(
             ("discs+swap", "trace", "score@160"),
             ("discs+swap", "trace", "score@450", "score@160"),
@@ -85,9 +108,12 @@ PAGES = {
         ),
     ),
     "orderings-beyond": Page(
-        "Orderings beyond the paper's",
+        "Orderings of all regions",
         ("orderings-beyond",),
-        f"{EARLIER} On photos no method was tuned on.",
+        "Which search ranks all regions best? The paper's methods and whymask's own, on photos that no method was "
+        'tuned on. In the names of rows, "160" means that the mask was found with 160 forwards instead of 450, and '
+        f'"both" that the mask was searched for sufficiency and necessity together. {EARLIER}',
+        "orderings",
         pairs=tuple(
             (ours, theirs, name)
             for ours in (
@@ -107,8 +133,11 @@ PAGES = {
     "repair": Page(
         "Repair of wrong answers",
         ("repair", "repair-orderings"),
-        f"{EARLIER} An answer is repaired when it begins with the right word. The split seen is of right yeses; there "
-        "masks are compared with the true mask of the object asked about.",
+        "How many wrong answers of two small multimodal models become right if the model is shown only the evidence "
+        "for the right answer, and how many do by controls that use less information? An answer is repaired if it "
+        "begins with the right word. The split seen has right answers yes; there, masks are compared with the true "
+        f"mask of the object in question. {EARLIER}",
+        "repair-of-wrong-answers",
         against="trace",
         controls=(
             "control: blank image",
@@ -121,57 +150,88 @@ PAGES = {
     "bench/efficientnet-lite0": Page(
         "EfficientNet-lite0",
         ("efficientnet-lite0",),
-        f"{ONE_GPU} Compiled. Rows of 200 right answers are in half precision, batch norms too (by now these stay in "
-        "fp32, as in the rows of 160; on 20 masked images that moved scores by at most 0.003). Those of wrong answers "
-        "and of 96 right ones are of an earlier run in fp32 with TF32 and more methods. Neither it nor the run of 160 "
-        "was completed: the samples are those that every row of the run has.",
+        f"{TABLES.format('EfficientNet-lite0')} {ONE_GPU} The model was compiled. The tables combine three runs. Rows "
+        "of 200 right answers were computed in half precision, including the batch norms; rows of 160 in half "
+        "precision with batch norms in fp32, as whymask runs them; rows of 96, and all wrong answers, in fp32 with "
+        "TF32. On 20 masked images, the precision of the batch norms changed scores by at most 0.003. The runs of "
+        "160 and 96 were not completed; their samples are those that every row of the run has.",
         **NETWORK,
     ),
     "bench/efficientnet-lite1": Page(
         "EfficientNet-lite1",
         ("efficientnet-lite1", "efficientnet-lite1-cpu"),
-        f"{ONE_GPU} On a CPU: the split repair.",
+        f"{TABLES.format('EfficientNet-lite1')} {ONE_GPU} The split repair was measured on a CPU.",
         **NETWORK,
     ),
-    "bench/efficientnet-lite2": Page("EfficientNet-lite2", ("efficientnet-lite2",), **NETWORK),
+    "bench/efficientnet-lite2": Page(
+        "EfficientNet-lite2",
+        ("efficientnet-lite2",),
+        f"{TABLES.format('EfficientNet-lite2')} {ONE_GPU}",
+        **NETWORK,
+    ),
     "bench/resnet50": Page(
         "ResNet-50",
         ("resnet50",),
-        f"{ONE_GPU} In fp32 with TF32; the configuration asks for half precision.",
+        f"{TABLES.format('ResNet-50').replace('a small', 'a')} {ONE_GPU} The records were computed in fp32 with TF32, "
+        "although the configuration specifies half precision.",
         **NETWORK,
     ),
     "bench/coco": Page(
         "Evidence and true objects",
         ("coco", "coco-cpu"),
-        f"{ONE_GPU} On a CPU: trace and discs+swap.",
+        "Does the evidence lie on the objects that are outlined in COCO? The model is a classifier of ImageNet, and "
+        f"its own answers are explained. {ONE_GPU} Rows trace and discs+swap were measured on a CPU.",
         against="greedy",
     ),
-    "bench/scenes": Page("Small multimodal models", ("scenes",), f"{ONE_GPU} {PART}", against="greedy"),
+    "bench/scenes": Page(
+        "Small multimodal models",
+        ("scenes",),
+        f"The paper's methods on questions about [scenes](../../scenes.md). {ONE_GPU} {PART}",
+        against="greedy",
+    ),
     "bench/budget": Page(
         "Ablation: samples and rounds of TRACE",
         ("ablations-budget",),
-        f"{ONE_GPU} In half precision.",
+        "How many masks (M) and rounds (R) does TRACE need before Greedy continues its mask? Measured in half "
+        f"precision. {ONE_GPU}",
         against=ABLATIONS["budget"].against,
         ablation="budget",
     ),
-    "bench/k": Page("Ablation: size of TRACE's mask", ("ablations-k",), against=ABLATIONS["k"].against, ablation="k"),
+    "bench/k": Page(
+        "Ablation: size of TRACE's mask",
+        ("ablations-k",),
+        f"How many regions (k) should the mask have that Greedy continues? {ONE_GPU}",
+        against=ABLATIONS["k"].against,
+        ablation="k",
+    ),
     "bench/k-extension": Page(
         "Ablation: larger masks",
         ("ablations-k-extension",),
-        f"{ONE_GPU} In half precision. Of 20 wrong answers 16 (cause); the split repair was not reached.",
+        "Larger masks of TRACE compared with CoPAIR, on right and on wrong answers. Measured in half precision. "
+        f"{ONE_GPU} The run was not completed: the split cause has 16 of 20 wrong answers, and the split repair is "
+        "missing.",
         against=ABLATIONS["k-extension"].against,
         ablation="k-extension",
     ),
     "bench/overlap": Page(
-        "Ablation: masks of different sizes", ("ablations-overlap",), "On a CPU.", ablation="overlap"
+        "Ablation: masks of different sizes",
+        ("ablations-overlap",),
+        "How many regions do TRACE's masks of different sizes share? A row such as top4_of_k6_vs_k4 compares the first "
+        "four regions of the mask of six with the mask of four. Measured on a CPU.",
+        ablation="overlap",
     ),
 }
 
 
-def markdown(page: Page, runs: Path) -> str:
-    """A page from the folders of its runs."""
+def markdown(name: str, page: Page, runs: Path) -> str:
+    """The page of this name, from the folders of its runs."""
     folders = [runs / run for run in page.runs]
-    parts = [f"# {page.title}", f"{page.commands}. {page.about}"]
+    up = "../" * name.count("/")
+    reading = (
+        f"Command: {page.commands}. See also: [what the tables show]({up}README.md#{page.summary}), "
+        f"[splits]({up}README.md#splits), [columns]({up}../bench.md#tables)."
+    )
+    parts = [f"# {page.title}", page.about, reading]
     if page.ablation == "overlap":
         return "\n\n".join([*parts, overlaps(folders)])
     made = table(folders, page.against)
@@ -179,7 +239,7 @@ def markdown(page: Page, runs: Path) -> str:
         parts.append("\n".join(as_good(made, page.controls)))
     parts.append(as_markdown(made).rstrip("\n"))
     if page.pairs:
-        parts += ["## Other pairs, on the same samples", "\n".join(compared(made, page.pairs))]
+        parts += ["## Further comparisons", COMPARED, "\n".join(compared(made, page.pairs))]
     if page.tail:
         parts += ["## Which photos account for PhaseWin's gap", tail(folders).rstrip("\n")]
     return "\n\n".join(parts) + "\n"
@@ -203,8 +263,8 @@ def compared(made: Table, pairs: Sequence[tuple[str, ...]]) -> Iterator[str]:
 
 
 def as_good(made: Table, controls: Sequence[str]) -> Iterator[str]:
-    """Which controls do as well as the row they are compared with: the difference's interval reaches zero."""
-    yield f"Controls that repair as well as {made.against} (the interval of the difference reaches zero):\n"
+    """Which controls do as well as the row they are compared with: the interval of the difference is not below zero."""
+    yield f"Controls that repair as well as {made.against} (the interval of the difference is not below zero):\n"
     for block in made.blocks:
         lines = [line for line in block if line.row.method in controls]
         found = []
@@ -243,7 +303,7 @@ def write(out: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         unpack(Path(folder))
         for name, page in PAGES.items():
-            (out / f"{name}.md").write_text(markdown(page, Path(folder)), encoding="utf-8")
+            (out / f"{name}.md").write_text(markdown(name, page, Path(folder)), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -43,6 +43,7 @@ from models.families import ABSENT, FAMILIES, inputs, load_processor, prepared  
 
 RECORDS, PAGE = ROOT / "results" / "families", ROOT / "docs" / "families.md"
 QUESTION = "Is there a dog on the sofa ?"
+WIDTH = 120  # of a line of the page
 TOLERANCE = 1e-5
 # Of a score, for a score in bf16. A forward of these checkpoints (two layers of each kind) rounds about 60 times one
 # after the other, each time by at most 2**-8 of the value (0.4 * 2**-8 in the mean square), so logits about 1 move by
@@ -148,19 +149,36 @@ def environment() -> dict[str, str]:
 
 
 def page() -> str:
-    """The table of all records."""
+    """docs/families.md from all records."""
     runs = [json.loads(file.read_text()) for file in sorted(RECORDS.glob("*.json"))]
-    names = sorted({name for run in runs for name in run["families"]} | set(ABSENT))
+    names = sorted({name for run in runs for name in run["families"]})
     lines = [
         "# Multimodal families",
         "",
-        "Every model type of transformers' `AutoModelForImageTextToText`, tried as a tiny random checkpoint.",
-        "A family works when P(answer) of eight masked images equals what its own processor and forward compute",
-        f"within {TOLERANCE:g} in fp32, in one batch and one by one. *Exact* means that masked inputs are composed,",
-        "bit by bit equal to processing the masked image; *pixels* that every masked image is processed (tiles with a",
-        "thumbnail, processors that resize in ways of their own). Prompts and weights are made up, so this says",
-        "nothing about a model's answers. `python scripts/families.py` repeats it. An empty cell: that version of",
-        "transformers does not have the family.",
+        *wrap(
+            "Which families of multimodal models in transformers whymask can explain. Each model type of "
+            "`AutoModelForImageTextToText` was tried as a tiny checkpoint with random weights. A family works if the "
+            "probability of an answer on eight masked images equals, in fp32 and within "
+            f"{TOLERANCE:g}, what the family's own processor and forward compute, in one batch and one by one. "
+            "[Multimodal models](multimodal.md) describes how to use them.",
+            WIDTH,
+        ),
+        "",
+        "| entry | meaning |",
+        "|---|---|",
+        "| exact | masked inputs are composed on the device, bit by bit equal to processing the masked image |",
+        "| pixels | every masked image is processed: as accurate, but slower |",
+        "| one image a forward | a batch would change the scores, so images are run one by one |",
+        "| first token by one forward, others step by step | one forward would score later tokens differently from "
+        "generation, so these are generated |",
+        "| no | the family does not work, with the reason |",
+        "| (empty) | this version of transformers does not have the family |",
+        "",
+        *wrap(
+            "What this does not show: prompts and weights are made up, so it says nothing about the answers of real "
+            "models. `python scripts/families.py` repeats the test.",
+            WIDTH,
+        ),
         "",
     ]
     for run in runs:
@@ -168,30 +186,39 @@ def page() -> str:
         about = ", ".join(f"{name} {number}" for name, number in run["environment"].items())
         lines += [f"- {run['label']}: {works} of {len(run['families'])} work ({about})."]
         if "note" in run:
-            lines += [f"  {line}" for line in wrap(run["note"], 118)]
+            lines += wrap(run["note"], WIDTH, initial_indent="  ", subsequent_indent="  ")
         half = {name: found["bf16"] for name, found in run["families"].items() if isinstance(found.get("bf16"), float)}
         if half:
             far = ", ".join(f"`{name}`" for name, difference in half.items() if difference > HALF)
             within = f"{sum(difference <= HALF for difference in half.values())} of {len(half)}"
-            lines += [
-                f"  Scores of {within} families differ in bf16 from those in fp32 by at most {HALF:g} of the largest,",
-                f"  which rounding accounts for; further off: {far or 'none'}.",
-            ]
+            scores = (
+                f"In bf16, scores of {within} families differ from those in fp32 by at most {HALF:g} of the largest, "
+            )
+            scores += f"which rounding explains. Further off: {far or 'none'}."
+            lines += wrap(scores, WIDTH, initial_indent="  ", subsequent_indent="  ")
     lines += ["", "| family | " + " | ".join(run["label"] for run in runs) + " |", "|---" * (len(runs) + 1) + "|"]
+    reasons = {}
     for name in names:
-        cells = (
-            [cell(run["families"].get(name)) for run in runs] if name not in ABSENT else [f"not tried: {ABSENT[name]}"]
-        )
-        lines.append("| " + " | ".join([f"`{name}`", *cells, *[""] * (len(runs) - len(cells))]) + " |")
+        found = [run["families"].get(name) for run in runs]
+        lines.append("| " + " | ".join([f"`{name}`", *map(cell, found)]) + " |")
+        reasons[name] = dict.fromkeys(one["reason"] for one in found if one and is_long(one))
+    lines += ["", "## Families that do not work", "", "With the error message, cut off at 160 characters:", ""]
+    lines += [f"- `{name}`: {reason}" for name, some in reasons.items() for reason in some]
+    lines += ["", "## Families that were not tried", "", *(f"- `{name}`: {reason}" for name, reason in ABSENT.items())]
     return "\n".join(lines) + "\n"
 
 
+def is_long(found: dict[str, Any]) -> bool:
+    """Whether the reason of a failure is too long for a cell: those are listed below the table."""
+    return not found["works"] and len(found["reason"]) > 40
+
+
 def cell(found: dict[str, Any] | None) -> str:
-    """What the table says of a family."""
+    """What the table shows for a family."""
     if found is None:
         return ""
     if not found["works"]:
-        return f"no: {found['reason']}"
+        return "no" if is_long(found) else f"no: {found['reason']}"
     parts = ["exact" if found["composition"] == "exact" else "pixels"]
     parts += [found["answers"]] if found["answers"] != "one forward" else []
     parts += ["one image a forward"] if found["batches"] == "one by one" else []
@@ -236,7 +263,7 @@ def attempts(names: list[str], processes: int, limit: float, **options: Any) -> 
 
 
 def main() -> None:
-    """The command."""
+    """The command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("what", choices=["try", "page"])
     parser.add_argument("label", nargs="?")

@@ -121,7 +121,7 @@ def test_one_progress_bar(capsys):
 def test_batch_size_and_company_move_scores_by_less_than_1e_6():
     from whymask.explainer.case import Case, batching
     from whymask.explainer.responder import Responder
-    from whymask.search.driver import in_batches
+    from whymask.search.batches import in_batches
 
     model = whymask.load("efficientnet-lite0")
     names = ("camera.png", "coffee.png", "rocket.jpg", "astronaut.png", "chelsea.png", "motorcycle_left.png")

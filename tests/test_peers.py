@@ -86,7 +86,7 @@ def test_the_table_has_a_row_of_medians_for_each_tool(peers):
     assert cells[11:] == ["67%", "67%"]
     assert ours.startswith("| whymask | 2 |")
     assert "\n| lime | 3 |" in peers.page(records)
-    assert "3 photos that nothing was tuned on" in peers.page(records)
+    assert "for 3 photos that" in peers.page(records)
     assert "Versions: lime 1." in peers.page(records)
 
 

@@ -13,8 +13,6 @@ from __future__ import annotations
 import argparse
 import copy
 import json
-import math
-import mmap
 import multiprocessing
 import shutil
 import time
@@ -28,7 +26,7 @@ import torch
 import transformers
 from numpy.typing import NDArray
 from torch.nn import functional
-from training.tiny_mllm import pixels_to_inputs, qwen
+from training.tiny_mllm import optimiser_of, pixels_to_inputs, qwen, set_rate, shared
 
 from whymask.errors import WhymaskError
 from whymask.images.described import COLOURS, NOUNS, SIZE, Plan, described
@@ -48,9 +46,9 @@ class Drawn:
 
     def __init__(self, split: str, count: int, workers: int) -> None:
         self.split, self.count, self.workers = split, count, workers
-        self.pixels = _shared(count, SIZE, SIZE, 3)
-        self.looks = _shared(count, CELLS * CELLS, len(LOOKS))
-        self.texts = _shared(count, 80)
+        self.pixels = shared(count, SIZE, SIZE, 3)
+        self.looks = shared(count, CELLS * CELLS, len(LOOKS))
+        self.texts = shared(count, 80)
         self.done = multiprocessing.get_context("fork").Array("l", workers)
         self.processes = [
             multiprocessing.get_context("fork").Process(target=self._draw, args=(i,), daemon=True)
@@ -66,12 +64,12 @@ class Drawn:
         return min(self.count, min(self.done) * self.workers)
 
     def wait(self, count: int) -> None:
-        """Until `count` are there."""
+        """Wait until `count` scenes are drawn."""
         while self.ready() < count:
             time.sleep(0.02)
 
     def sentences(self, first: int, last: int) -> list[str]:
-        """Of these scenes."""
+        """The sentences of these scenes."""
         return [bytes(row).rstrip(b"\0").decode() for row in self.texts[first:last]]
 
     def _draw(self, first: int) -> None:
@@ -82,10 +80,6 @@ class Drawn:
             self.texts[i, : len(text)] = np.frombuffer(text, np.uint8)
             self.done[first] += 1
         self.done[first] = -(-self.count // self.workers)
-
-
-def _shared(*shape: int) -> NDArray[np.uint8]:
-    return np.frombuffer(mmap.mmap(-1, math.prod(shape)), np.uint8).reshape(shape)
 
 
 def looks(labels: NDArray[np.uint8], plan: Plan) -> NDArray[np.bool_]:
@@ -123,7 +117,7 @@ class Describer:
         return self.model.see(pixels_to_inputs(self.model, pixels), (SIZE, SIZE))
 
     def logits(self, seen: torch.Tensor, said: torch.Tensor) -> torch.Tensor:
-        """Of the tokens at every position of a sentence (B, n) that begins with `said`, (B, n, words)."""
+        """Logits (B, n, words) at every position of sentences (B, n) that begin with `said`."""
         embed = self.module.get_input_embeddings()
         before = embed(self.before).expand(len(seen), -1, -1)
         after = embed(torch.cat([self.after.expand(len(said), -1), said[:, :-1]], dim=1))
@@ -220,7 +214,7 @@ class Training:
         return pixels, shown.float(), texts
 
     def losses(self, head: torch.nn.Linear) -> tuple[torch.Tensor, torch.Tensor]:
-        """Of the sentence's tokens (those after its end left out), and of what the tokens show."""
+        """The losses of the sentence's tokens, without those after its end, and of what the image tokens show."""
         pixels, shown, texts = self.batch()
         seen = self.describer.see(pixels)
         logits, look = self.describer.logits(seen, texts), head(seen)
@@ -230,25 +224,19 @@ class Training:
         return said, len(LOOKS) * functional.binary_cross_entropy_with_logits(look, shown)
 
     def run(self) -> None:
-        """Until the time is over."""
+        """Train until the time is over."""
         options, module = self.options, self.module.requires_grad_(True)
         head = torch.nn.Linear(options.width, len(LOOKS)).to(options.device)
         torch.nn.init.constant_(head.bias, -4.0)  # few tokens show any one
         weights = [*module.parameters(), *head.parameters()]
-        optimiser = torch.optim.AdamW(
-            [{"params": [w for w in weights if w.ndim > 1], "weight_decay": 0.05},
-             {"params": [w for w in weights if w.ndim < 2], "weight_decay": 0.0}],
-            lr=options.lr, betas=(0.9, 0.98), fused=True,
-        )  # fmt: skip
+        optimiser = optimiser_of(weights, options.lr)
         self.drawn.wait(min(options.scenes, 2000))
         print(f"training starts after {time.perf_counter() - self.started:.0f} s", flush=True)
         step, start, saved = 0, time.perf_counter(), time.perf_counter()
         while (part := (time.perf_counter() - start) / options.seconds) < 1:
             if step % 20 == 0:
                 self.fetch()
-            decay = 0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * part))
-            for group in optimiser.param_groups:
-                group["lr"] = options.lr * min(1.0, (step + 1) / options.warmup) * decay
+            set_rate(optimiser, options, step, part)
             said, look = self.losses(head)
             (said + look).backward()
             torch.nn.utils.clip_grad_norm_(weights, 1.0)
@@ -289,7 +277,7 @@ class Training:
 
 
 def options(words: Sequence[str] | None = None) -> argparse.Namespace:
-    """Of the command line, or of these words."""
+    """The options of the command line, or of these words."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="checkpoint folder")
     parser.add_argument("--device", default="cuda")

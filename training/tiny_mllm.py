@@ -55,7 +55,7 @@ LLAVA_TEMPLATE = (
 
 
 def text(width: int, depth: int) -> dict[str, Any]:
-    """The decoder of both."""
+    """The configuration of the decoder, for both families."""
     return {
         "hidden_size": width, "intermediate_size": inner(width), "num_hidden_layers": depth,
         "num_attention_heads": width // 48,
@@ -64,7 +64,7 @@ def text(width: int, depth: int) -> dict[str, Any]:
 
 
 def inner(width: int) -> int:
-    """Of an MLP: a multiple of 128, to which Qwen's tower is widened when it is loaded."""
+    """The width of an MLP: a multiple of 128, to which Qwen's tower is padded when it is loaded."""
     return -(-width * 8 // 3 // 128) * 128
 
 
@@ -170,14 +170,34 @@ def pixels_to_inputs(model: TowerMllm, pixels: torch.Tensor) -> torch.Tensor:
     return x.reshape(len(x), x.shape[1], 3 * model.frames, patch**2)
 
 
+def shared(*shape: int) -> NDArray[np.uint8]:
+    """An array in memory that processes share."""
+    return np.frombuffer(mmap.mmap(-1, math.prod(shape)), np.uint8).reshape(shape)
+
+
+def optimiser_of(weights: Sequence[torch.Tensor], lr: float) -> torch.optim.Optimizer:
+    """AdamW, which decays matrices only."""
+    return torch.optim.AdamW(
+        [{"params": [w for w in weights if w.ndim > 1], "weight_decay": 0.05},
+         {"params": [w for w in weights if w.ndim < 2], "weight_decay": 0.0}],
+        lr=lr, betas=(0.9, 0.98), fused=True,
+    )  # fmt: skip
+
+
+def set_rate(optimiser: torch.optim.Optimizer, options: argparse.Namespace, step: int, part: float) -> None:
+    """Warm up for some steps, then follow a cosine down to 2 % as `part` of the training goes from 0 to 1."""
+    decay = 0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * part))
+    for group in optimiser.param_groups:
+        group["lr"] = options.lr * min(1.0, (step + 1) / options.warmup) * decay
+
+
 class Generated:
     """Scenes of one split drawn on all cores: pixels (N, H, W, 3) and labels (N, H, W) in memory the cores share."""
 
     def __init__(self, split: str, numbers: list[int], cores: int) -> None:
         side, count = scenes.SIZE, len(numbers)
         self.split, self.numbers = split, numbers
-        self.pixels = np.frombuffer(mmap.mmap(-1, count * side * side * 3), np.uint8).reshape(count, side, side, 3)
-        self.labels = np.frombuffer(mmap.mmap(-1, count * side * side), np.uint8).reshape(count, side, side)
+        self.pixels, self.labels = shared(count, side, side, 3), shared(count, side, side)
         workers = [
             multiprocessing.get_context("fork").Process(target=self._draw, args=(i, cores)) for i in range(cores)
         ]
@@ -219,7 +239,7 @@ class Asked:
         return self.model.see(pixels_to_inputs(self.model, pixels), self.shape)
 
     def logits(self, seen: torch.Tensor, objects: torch.Tensor, said: torch.Tensor) -> torch.Tensor:
-        """Of the first token of the answer and of the one after it, (B, 2, words): `said` is the first, (B,)."""
+        """Logits (B, 2, words) of the first token of the answer and of the next; `said` (B,) is the first."""
         embed = self.model.module.get_input_embeddings()
         before = embed(self.before).expand(len(seen), -1, -1)
         after = embed(torch.cat([self.after[objects], said[:, None]], dim=1))
@@ -264,7 +284,7 @@ def question_sets(numbers: list[int]) -> dict[str, Rows]:
 
 
 def train(asked: Asked, cells: int, drawn: Generated, check: Callable[[], Found], options: argparse.Namespace) -> int:
-    """Until the time is over; returns how many scenes were seen (each of them several times)."""
+    """Train until the time is over; returns how many scenes were seen, each of them several times."""
     device, module = asked.device, asked.model.module.requires_grad_(True)
     pixels = torch.from_numpy(drawn.pixels).to(device)
     counts = torch.cat([shown(part.to(device), cells) for part in torch.from_numpy(drawn.labels).split(2000)])
@@ -272,11 +292,7 @@ def train(asked: Asked, cells: int, drawn: Generated, check: Callable[[], Found]
     head = torch.nn.Linear(module.config.text_config.hidden_size, len(scenes.OBJECTS)).to(device)
     torch.nn.init.constant_(head.bias, -4.0)  # few cells show any one object
     weights = [*module.parameters(), *head.parameters()]
-    optimiser = torch.optim.AdamW(
-        [{"params": [w for w in weights if w.ndim > 1], "weight_decay": 0.05},
-         {"params": [w for w in weights if w.ndim < 2], "weight_decay": 0.0}],
-        lr=options.lr, betas=(0.9, 0.98), fused=True,
-    )  # fmt: skip
+    optimiser = optimiser_of(weights, options.lr)
     losses = np.zeros(2)
     step, start = 0, time.perf_counter()
     reported = 0.0
@@ -284,9 +300,7 @@ def train(asked: Asked, cells: int, drawn: Generated, check: Callable[[], Found]
         part = max((time.perf_counter() - start) / options.seconds, step / options.steps if options.steps else 0)
         if part >= 1:
             return step * options.batch
-        rate = options.lr * min(1.0, (step + 1) / options.warmup) * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * part)))
-        for group in optimiser.param_groups:
-            group["lr"] = rate
+        set_rate(optimiser, options, step, part)
         some = torch.randint(len(pixels), (options.batch,), device=device)
         image, cell = pixels[some], shows[some]
         if step % 2:

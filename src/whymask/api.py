@@ -9,7 +9,7 @@ from whymask.data.sources import SOURCES
 from whymask.errors import WhymaskError
 from whymask.explainer.checking import SEEDS
 from whymask.explainer.checking import check as check_model
-from whymask.explainer.explainer import MODEL, Explainer, OnError, Report
+from whymask.explainer.explainer import MODEL, Explainer, OnError, OnProgress
 from whymask.explainer.settings import SettingsDict, accepts_settings
 from whymask.images.imaging import ImageSource
 from whymask.images.masking import Fills
@@ -37,7 +37,7 @@ def explain(
     against: int | str | None = None,
     top: int | None = None,
     answers: Sequence[int | str] | None = None,
-    progress: Report = None,
+    progress: OnProgress = None,
     **settings: Unpack[SettingsDict],
 ) -> EvidenceMask | EvidenceMasks | Ordering:
     """Find the regions that are enough for a model's answer.
@@ -60,7 +60,7 @@ def explain(
     if top is None and answers is None:
         return explainer.explain(image, target=target, question=question, against=against, progress=progress)
     if target is not None or against is not None:
-        raise WhymaskError("several answers are explained one beside the other: leave target and against out.")
+        raise WhymaskError("several answers are explained at once: leave target and against out.")
     return explainer.answers(image, top=top, answers=answers, question=question, progress=progress)
 
 
@@ -71,7 +71,7 @@ def explain_words(
     *,
     question: str | None = None,
     text: str | None = None,
-    progress: Report = None,
+    progress: OnProgress = None,
     **settings: Unpack[SettingsDict],
 ) -> EvidenceMasks:
     """Find the regions that each word of a model's answer rests on, by one search.
@@ -98,7 +98,7 @@ def explain_many(
     questions: Iterable[str | None] | None = None,
     in_flight: int = 16,
     on_error: OnError | None = None,
-    progress: Report = None,
+    progress: OnProgress = None,
     **settings: Unpack[SettingsDict],
 ) -> Iterator[tuple[int, EvidenceMask | Ordering]]:
     """Explain many images, several at a time, their masked versions merged into common batches.
@@ -130,7 +130,7 @@ def repair(
     *,
     want: int | str,
     question: str | None = None,
-    progress: Report = None,
+    progress: OnProgress = None,
     **settings: Unpack[SettingsDict],
 ) -> Repair:
     """Show a model only the regions that support the wanted answer, and ask again.
@@ -159,7 +159,7 @@ def check(
     progress: bool = False,
     **settings: Unpack[SettingsDict],
 ) -> Check:
-    """Check whether a model's evidence can be believed: against other answers, seeds, fills and shuffled weights.
+    """Check whether a model's evidence can be trusted: other answers, seeds, fills and randomised weights.
 
     Print the result for a page in Markdown; `as_dict` has its numbers.
 

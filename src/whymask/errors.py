@@ -1,4 +1,4 @@
-"""The one exception users meet: its message is a sentence that says what to change."""
+"""Exceptions for users: each message says in one sentence what to change."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -33,7 +33,7 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> WhymaskError:
 
 
 def whole(name: str, value: Any, least: int) -> int:
-    """The value as an int, or a sentence that it must be a whole number of at least `least`."""
+    """The value as an int; an error unless it is a whole number of at least `least`."""
     if not isinstance(value, bool):
         try:
             if index(value) >= least:
@@ -41,3 +41,12 @@ def whole(name: str, value: Any, least: int) -> int:
         except TypeError:
             pass
     raise WhymaskError(f"{name} must be a whole number of at least {least}, not {value!r}.")
+
+
+def first_line(error: BaseException) -> str:
+    r"""The first line of an error's message; its type where it has no message.
+
+    >>> first_line(ValueError("no such layer\nhint: ...")), first_line(MemoryError())
+    ('no such layer', 'MemoryError')
+    """
+    return str(error).strip().partition("\n")[0].rstrip() or type(error).__name__

@@ -126,7 +126,7 @@ def test_a_vision_transformer_without_a_reshape_function():
         num_labels=3,
     )  # fmt: skip
     vit = transformers.ViTForImageClassification(config)
-    from whymask.models.hf import _Logits
+    from whymask.models.hf_classifier import _Logits
 
     model = whymask.wrap(_Logits(vit), size=32, crop=1.0)
     image = np.random.default_rng(0).integers(0, 256, (32, 32, 3), dtype=np.uint8)

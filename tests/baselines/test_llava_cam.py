@@ -186,5 +186,5 @@ def test_classifier_methods_refuse_multimodal_models(model, method):
 
 
 def test_classifiers_are_refused():
-    with pytest.raises(WhymaskError, match="'grad-cam' takes any classifier"):
+    with pytest.raises(WhymaskError, match="for classifiers, use 'grad-cam'"):
         whymask.explain(lit(1), quadrants(), method="llava-cam", regions="grid:4x4")

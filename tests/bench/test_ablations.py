@@ -66,7 +66,7 @@ def test_each_of_them_runs(tmp_path, name):
 def test_what_failed_is_told_where_there_is_no_table(place):
     code, out, err = finish(start("ablate", "overlap", toml(place / "b.toml", toy_table(place, regions="grid:1x1"))))
     assert (code, out) == (1, f"0 of 42 results are there, 42 failed in {place}/run-overlap.\n\n")
-    assert "failed: 0, k4: a mask of 4 regions is more than the 1 there are" in err
+    assert "failed: 0, k4: k must be between 1 and the number of regions, 1, not 4" in err
 
 
 def test_overlaps_of_known_masks(tmp_path):

@@ -11,7 +11,7 @@ import pytest
 
 from whymask import WhymaskError
 from whymask.bench import cluster
-from whymask.bench.cluster import _again
+from whymask.bench.cluster import _requeued
 from whymask.bench.config import config
 from whymask.bench.records import Store
 from whymask.bench.runner import run
@@ -147,7 +147,7 @@ class RefusingRay:
 
 
 def test_an_address_that_no_host_has_is_one_sentence():
-    with pytest.raises(WhymaskError, match=r"there is no Ray at 'a\.\.b:6379'"), cluster.connected("a..b:6379"):
+    with pytest.raises(WhymaskError, match=r"there is no Ray cluster at 'a\.\.b:6379'"), cluster.connected("a..b:6379"):
         pass
 
 
@@ -168,10 +168,10 @@ def test_a_ray_that_refuses_is_not_called_missing(monkeypatch, kind, text):
         with pytest.raises(WhymaskError) as caught, cluster.connected(address):
             pass
     assert str(caught.value) == (
-        f"cannot connect to the Ray at {address!r}: {' '.join(text.split()).rstrip('.')}. Its version must be 9.9; "
-        "if it requires a token, set RAY_AUTH_TOKEN."
+        f"cannot connect to the Ray cluster at {address!r}: {' '.join(text.split()).rstrip('.')}. Its version must be "
+        "9.9; if it requires a token, set RAY_AUTH_TOKEN."
     )
-    with pytest.raises(WhymaskError, match="there is no Ray at"), cluster.connected(address):
+    with pytest.raises(WhymaskError, match="there is no Ray cluster at"), cluster.connected(address):
         pass
 
 
@@ -179,15 +179,15 @@ def test_a_sample_that_costs_workers_is_given_up(tmp_path):
     store, one = Store(tmp_path), row("greedy")
     work = Work([(Sample(name, f"{name}.png"), name) for name in "ab"], [Planned(one, None, (0, 1))])
     queue, lost = Queue([], store), Counter()
-    assert list(_again(work, queue, lost)) == []
+    assert list(_requeued(work, queue, lost)) == []
     alone = [*queue.waiting]
     assert [[sample.id for sample, _ in work.samples] for work in alone] == [["b"], ["a"]]
     queue.waiting.clear()
     store.declare([one])
     store.append({"key": one.key("a", 0), "row": one.hash, "sample": "a", "seed": 0, **ordering(0.5)})
-    assert list(_again(alone[1], queue, lost)) == []
+    assert list(_requeued(alone[1], queue, lost)) == []
     assert [*queue.waiting] == [alone[1]]
-    (told,) = _again(alone[1], queue, lost)  # what it had found stays
+    (told,) = _requeued(alone[1], queue, lost)  # what it had found stays
     assert told == {
         "key": one.key("a", 1), "row": one.hash, "sample": "a", "seed": 1,
         "error": "the worker died 2 times on this sample alone",

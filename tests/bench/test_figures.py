@@ -16,7 +16,7 @@ from whymask.bench.config import config
 from whymask.bench.evidence import evidence, samples_of
 from whymask.bench.figures import Choice, Drawn, _compare, _repair, figures
 from whymask.bench.gallery import comparison, repairs
-from whymask.bench.kept import Layout
+from whymask.bench.layout import Layout
 from whymask.bench.lettering import fitted, width
 from whymask.bench.records import Store
 from whymask.bench.report import bench_report

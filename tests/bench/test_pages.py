@@ -45,7 +45,7 @@ def test_every_page_is_what_the_records_say(pages, packed):
     known = {str(file.relative_to(pages.PAGES_OF).with_suffix("")) for file in pages.PAGES_OF.rglob("*.md")}
     assert known == {"README", *pages.PAGES}
     for name, page in pages.PAGES.items():
-        assert (pages.PAGES_OF / f"{name}.md").read_text() == pages.markdown(page, packed), name
+        assert (pages.PAGES_OF / f"{name}.md").read_text() == pages.markdown(name, page, packed), name
 
 
 def test_figures_show_what_the_records_say(packed):
@@ -136,11 +136,11 @@ def test_a_page_with_controls_pairs_and_fills(pages, tmp_path):
     ]
     run(config(wrong(tmp_path, methods=methods, fills=["blur"])), load=lambda spec: model, quiet=True)
     page = pages.Page(
-        "A page", ("run",), against="trace", controls=("control: blank", "control: given"),
+        "A page", ("run",), "About it.", against="trace", controls=("control: blank", "control: given"),
         pairs=(("trace", "control: blank", "score@20", "score"), ("trace", "greedy", "score")),
     )  # fmt: skip
-    text = pages.markdown(page, tmp_path)
-    assert text.startswith("# A page\n\n`whymask bench run configs/small/run.toml`. On one H200")
+    text = pages.markdown("bench/page", page, tmp_path)
+    assert text.startswith("# A page\n\nAbout it.\n\nCommand: `whymask bench run configs/small/run.toml`.")
     assert "- **shade, repair.** Repair Rate: blank" in text
     assert "| method | Score | Score of rest | Area | MEC | MEC without cache |\n" in text
     for columns in ("Area | **Repair Rate** |", "Score@20 | Score |\n", "Score | Score, blur |\n"):

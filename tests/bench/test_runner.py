@@ -146,7 +146,7 @@ def test_a_method_that_cannot_do_an_image_says_why(place):
     methods = [{"method": "trace", "params": {"k": 12}}]
     summary = run(config(table(place, seeds=[0], methods=methods)), quiet=True)
     assert summary.done == 0
-    assert summary.failed[0] == "0, trace: a mask of 12 regions is more than the 9 there are: pass a k between 1 and 9."
+    assert summary.failed[0] == "0, trace: k must be between 1 and the number of regions, 9, not 12."
 
 
 def test_photos_are_split_by_what_the_model_answers(tmp_path):
@@ -258,8 +258,8 @@ def test_a_full_disk_loses_nothing(place):
     code, _, err = finish(start("run", file, "--quiet", preexec_fn=small))
     assert code == 2
     assert err == (
-        f"whymask: cannot write to {place}/run: File too large; nothing written before is lost, and the same command "
-        "goes on from there.\n"
+        f"whymask: cannot write to {place}/run: File too large; earlier records are kept, and the same command "
+        "resumes the run.\n"
     )
     there = len(results(place / "run"))
     assert 0 < there < 14
@@ -271,7 +271,7 @@ def test_a_full_disk_loses_nothing(place):
 
 def test_a_lock_that_cannot_be_made_is_one_sentence(tmp_path):
     (tmp_path / "locks" / "work.lock").mkdir(parents=True)
-    told = rf"^cannot write to {tmp_path}: Is a directory; nothing written before is lost, and the same command"
+    told = rf"^cannot write to {tmp_path}: Is a directory; earlier records are kept, and the same command"
     with pytest.raises(WhymaskError, match=told), Store(tmp_path).claim("work", wait=False):
         pass
 

@@ -76,7 +76,7 @@ def test_markdown(run):
     assert backward[0] == "grad-cam (1) (1 failed)"
     assert backward[-2:] == ["—", "—"]
     assert "| trace+greedy - greedy | **+0.100 [+0.100, +0.100]**" in text
-    assert "1 results failed and are in no mean." in text
+    assert "1 results failed and are not part of any mean." in text
     assert "s |" not in lines[2]
     assert "| s | forwards/s |" in as_markdown(table([run]), profile=True)
 
@@ -105,8 +105,10 @@ def test_forwards_after_gradients_are_marked(tmp_path):
     gaps = table([tmp_path / "run"], against="gradient").lines[2].differences
     assert "insertion_auc" in gaps
     assert not {"mec", "nominal"} & gaps.keys()
-    assert "* uses gradients first" in text
-    assert "* uses gradients first" not in as_markdown(table([tmp_path / "run"], methods=["greedy", "gradient"]))
+    assert "A star (*) marks methods that use gradients" in text
+    assert "A star (*) marks methods that use gradients" not in as_markdown(
+        table([tmp_path / "run"], methods=["greedy", "gradient"])
+    )
 
 
 def test_some_rows_beside_the_one_they_are_compared_with(run):

@@ -2,10 +2,14 @@
 
 import numpy as np
 import pytest
+import torch
 from benchmarks import targets
+from configs.resnet50 import ResNet50
 from PIL import Image
+from safetensors.torch import save_file
 
 import whymask
+from whymask.models.registry import MODELS
 
 LABELS = ["north west", "north east", "south west", "south east"]
 
@@ -54,3 +58,14 @@ def test_photos_are_spread_over_all():
 def test_photos_that_are_done_are_among_more_of_them():
     for files in (range(250), range(251)):
         assert {*targets.spread([*files], 25)} <= {*targets.spread([*files], 50)} <= {*targets.spread([*files], 100)}
+
+
+@pytest.mark.skipif(not MODELS["efficientnet-lite0"].installed, reason="its labels are not installed: whymask[lite]")
+def test_the_resnet_of_the_configurations_is_loaded_by_its_name(tmp_path, monkeypatch):
+    weights = {name: tensor.half() for name, tensor in ResNet50().state_dict().items()}
+    save_file(weights, tmp_path / "weights.safetensors")
+    monkeypatch.setattr(targets, "WEIGHTS", tmp_path / "weights.safetensors")
+    model = targets.loaded("resnet50", "cpu")
+    torch.testing.assert_close(model.module.fc.weight, weights["fc.weight"].float())
+    bound = model.bind(np.full((8, 8, 3), 100, dtype=np.uint8), target="tabby")
+    assert 0 < model.respond(bound.inputs[None], [bound]).score[0] < 1

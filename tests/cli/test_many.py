@@ -53,7 +53,7 @@ def test_files_folders_patterns_and_a_list(tmp_path, monkeypatch):
     for arguments, words in ((["own.py/*"], "no image matches"), (["."], "there is no image in .")):
         with pytest.raises(WhymaskError, match=words):
             images_of(arguments, out)
-    with pytest.raises(WhymaskError, match="where the results go"):
+    with pytest.raises(WhymaskError, match="the folder of the results"):
         images_of(["photos"], tmp_path / "photos")
     one = [["photos/1.png"], ["scene:4"], ["missing.png"], ["https://x.y/z.jpg"]]
     assert [is_one(arguments) for arguments in one] == [True] * 4

@@ -17,7 +17,7 @@ from whymask.data.manifest import Sample, read_manifest, write_manifest
 from whymask.data.pope import Question, write_questions
 from whymask.data.questions import Questions, answer_all
 from whymask.images import scenes
-from whymask.metrics import RepairOutcome, repairs
+from whymask.metrics.repair import RepairOutcome, repairs
 
 from bench.made_up import ordering, row, write
 from models.talker import BRIGHT, Talker

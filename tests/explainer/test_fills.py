@@ -197,7 +197,7 @@ def test_wrong_fills(fill, message):
 
 
 def test_gradients_take_one_fill():
-    with pytest.raises(WhymaskError, match="uses gradients, and so one fill"):
+    with pytest.raises(WhymaskError, match="uses gradients and takes a single fill"):
         whymask.Settings(fill="several", method="grad-cam")
     with pytest.raises(WhymaskError, match="over_fills is 'mean' or 'min'"):
         whymask.Settings(over_fills="max")

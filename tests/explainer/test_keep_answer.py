@@ -189,7 +189,7 @@ def test_what_does_not_fit_is_an_error_before_a_model_is_loaded(settings, messag
 
 def test_models_that_do_not_report_their_answers():
     model = whymask.wrap(lambda images: images.mean(axis=(1, 2, 3)) / 255)
-    with pytest.raises(WhymaskError, match="a function that returns one number gives no answers"):
+    with pytest.raises(WhymaskError, match="a function that returns one number has no answers"):
         whymask.explain(noise(), model, keep="answer", **GRID)
     silent = quadrants(size=48)
     respond = silent.respond

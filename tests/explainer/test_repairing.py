@@ -9,7 +9,7 @@ from whymask import Repair, WhymaskError
 from whymask.explainer.case import Case, prefixes
 from whymask.explainer.repairing import outcome, replies
 from whymask.methods import Recipe
-from whymask.metrics import RepairOutcome
+from whymask.metrics.repair import RepairOutcome
 from whymask.models.base import Response
 from whymask.results.base import Explanation
 from whymask.views.report import report
@@ -48,7 +48,7 @@ def test_a_repair_curve_costs_no_forward():
     case = Case.of(BRIGHT, model, target="No", question="?", regions="grid:2x2")
     (ordering,) = case.search(Recipe("greedy"))
     before = model.forwards
-    fixed = whymask.explainer.repairing.judge(case, ordering)
+    fixed = whymask.explainer.repairing.repaired(case, ordering)
     assert model.forwards == before + 1 + 4  # the probability of the answer given, for the picture; the controls
     assert fixed.right == (True, True, True, False)
     assert model.generations == 0
@@ -59,7 +59,7 @@ def test_every_forward_of_a_repair_can_be_stopped():
     case = Case.of(BRIGHT, model, target="No", question="?", regions="grid:2x2")
     announced = []
     case.before_batch = announced.append
-    whymask.explainer.repairing.attempt(case, Recipe("greedy"))
+    whymask.explainer.repairing.repair(case, Recipe("greedy"))
     assert sum(announced) == model.forwards
 
 
@@ -118,7 +118,7 @@ def test_refusals():
 def test_prints_saves_and_loads(tmp_path, method):
     fixed = whymask.repair(BRIGHT, Talker(), method=method, **MISLED)
     assert str(fixed).startswith(
-        "Repaired, but a blank image does it too: 'No' scores 1.00 on it, 1.00 on these regions."
+        "Repaired, but a blank image repairs the answer too: 'No' scores 1.00 on it, 1.00 on these regions."
     )
     assert fixed.verdict.code == "blank_suffices"
     assert "Asked 'Is there a dog?', the model says 'Yes' (0.62). Shown only " in str(fixed)
@@ -128,7 +128,7 @@ def test_prints_saves_and_loads(tmp_path, method):
     assert again.as_dict() == fixed.as_dict() == json.loads(json.dumps(fixed.as_dict()))
     assert again.provenance["method"] == method
     np.testing.assert_array_equal(again.mask, fixed.mask)
-    assert "Repaired, but a blank image does it too" in report(
+    assert "Repaired, but a blank image repairs the answer too" in report(
         [again], ["repair"]
     )  # the viewer shows it as the mask it is
 

@@ -99,7 +99,7 @@ def test_what_a_module_does_not_say_is_asked_for_with_the_line_to_write():
         whymask.explain(PHOTO, net)
     message = str(error.value)
     assert "\n" not in message
-    line = message.partition(": ")[2].partition(", these")[0]
+    line = message.partition(": ")[2].partition(", with ImageNet")[0]
     assert line.startswith("whymask.wrap(model, size=224, mean=(123.675,")
     assert whymask.explain(PHOTO, eval(line, {"whymask": whymask, "model": net}), **QUICK).n == 4
 

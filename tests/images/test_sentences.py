@@ -44,7 +44,7 @@ def test_true_sentences_are_read_and_right():
      "a red cup left of a blue star and", "a red cup above a blue star below a green tree", "a  red cup", "A red cup"],
 )  # fmt: skip
 def test_what_is_no_sentence(text):
-    with pytest.raises(WhymaskError, match="no sentence"):
+    with pytest.raises(WhymaskError, match="not a sentence"):
         read(text)
 
 

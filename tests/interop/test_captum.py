@@ -204,16 +204,35 @@ def test_images_that_are_not_photos(inputs):
     assert set(attributions.unique().tolist()) == {0, 1}
 
 
-def test_output_says_what_the_model_returns():
+def test_activation_says_how_a_score_follows():
     def probabilities(images):
         return Quadrants()(images).softmax(dim=-1)
 
     x = noise()
     logits = attribute(EvidenceAttribution(Quadrants(), "greedy"), x, target=0, feature_mask=BLOCKS)
-    probs = attribute(EvidenceAttribution(probabilities, "greedy", output="probs"), x, target=0, feature_mask=BLOCKS)
+    probs = attribute(EvidenceAttribution(probabilities, "greedy", activation="none"), x, target=0, feature_mask=BLOCKS)
     torch.testing.assert_close(probs, logits, rtol=0, atol=0)
     with pytest.raises(WhymaskError, match=r"\[0, 1\]"):
-        attribute(EvidenceAttribution(Quadrants(), output="probs"), 20 * x, target=0)
+        attribute(EvidenceAttribution(Quadrants(), activation="none"), 20 * x, target=0)
+
+
+def test_a_single_logit_decides_between_two_answers():
+    """As for a wrapped module: class 1 has the sigmoid of the logit, class 0 the rest."""
+
+    def margin(images):
+        logits = Quadrants()(images)
+        return logits[:, :1] - logits[:, 1:2]
+
+    def both(images):
+        logit = margin(images)
+        return torch.cat([torch.zeros_like(logit), logit], dim=1)
+
+    x = noise()
+    for target in (None, 0, 1):
+        one = EvidenceAttribution(margin, "greedy", activation="sigmoid")
+        two = EvidenceAttribution(both, "greedy")
+        found = [attribute(finder, x, target=target, feature_mask=BLOCKS) for finder in (one, two)]
+        torch.testing.assert_close(*found, rtol=0, atol=0)
 
 
 def test_the_softmax_is_taken_in_fp32():
@@ -286,7 +305,7 @@ def test_seed_and_parameters_reach_the_search():
     ("options", "words"),
     [
         ({"method": "trce"}, "did you mean 'trace'"),
-        ({"output": "logit"}, "did you mean 'logits'"),
+        ({"activation": "softmin"}, "did you mean 'softmax'"),
         ({"seed": -1}, "a seed must be"),
         ({"params": {"elites": 3}}, r"unknown parameter of discs\+swap"),
     ],
@@ -301,7 +320,7 @@ def test_bad_settings_are_refused_at_once(options, words):
     [
         ({"inputs": batch(0)[0, 0]}, r"\(N, C, H, W\)"),
         ({"inputs": batch(0).numpy()}, r"\(N, C, H, W\)"),
-        ({"inputs": batch(0)[:0]}, "none of these sizes 0"),
+        ({"inputs": batch(0)[:0]}, "no size may be 0"),
         ({"target": 4}, r"target 4 .* 0 \.\.\. 3"),
         ({"target": -1}, "target -1"),
         ({"target": [0, 1]}, "each of the 1 examples"),
@@ -311,7 +330,7 @@ def test_bad_settings_are_refused_at_once(options, words):
         ({"baselines": torch.zeros(4, 32, 32)}, r"baselines of shape \(4, 32, 32\)"),
         ({"feature_mask": BLOCKS[:7]}, r"feature_mask of shape \(7, 32\)"),
         ({"feature_mask": BLOCKS.float()}, "whole numbers"),
-        ({"feature_mask": BLOCKS // 4}, "a mask of 8 regions is more than the 4 there are"),
+        ({"feature_mask": BLOCKS // 4}, "k must be between 1 and the number of regions, 4, not 8"),
         ({"perturbations_per_eval": 0}, "perturbations_per_eval"),
     ],
 )

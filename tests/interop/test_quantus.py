@@ -49,7 +49,7 @@ def test_arrays_torch_cannot_share():
 def test_options_reach_the_search():
     inputs = batch(0, 3)
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 32 * 32, 5), torch.nn.Softmax(dim=-1))
-    options = {"k": 3, "output": "probs", "seed": 7}
+    options = {"k": 3, "activation": "none", "seed": 7}
     attributions = explain_func(model, inputs, [4, 1], method="trace+order", baselines=0.5, **options)
     finder = EvidenceAttribution(model, "trace+order", **options)
     expected = finder.attribute(torch.tensor(inputs).float(), 0.5, [4, 1])

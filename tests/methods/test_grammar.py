@@ -44,7 +44,7 @@ def test_a_recipe_is_a_chain_of_stages(name, stages, returns):
         ("igos+++swap", "'igos+++swap': swap refines a mask, but igos++ gives an ordering."),
         ("trace+others", "'trace+others': others adds masks to a refined mask, but trace gives a mask."),
         ("trace+order+swap", "'trace+order+swap': swap refines a mask, but order gives an ordered mask."),
-        ("trace+swap+others+order", "order orders a mask inside, but others gives masks."),
+        ("trace+swap+others+order", "order orders the regions of a mask, but others gives masks."),
         ("swap", "'swap': swap refines a mask, but there is none before it."),
         ("smallest+swap", "'smallest+swap': smallest and swap both have a parameter called tries."),
         ("trace+swap+swap", "'trace+swap+swap': swap and swap both have a parameter called tries."),

@@ -1,7 +1,7 @@
 import pytest
 
 from whymask import WhymaskError
-from whymask.metrics import jaccard, overlap, recurrence, top_overlap
+from whymask.metrics.overlap import jaccard, overlap, recurrence, top_overlap
 
 
 def test_overlap_and_jaccard():

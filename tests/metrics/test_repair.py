@@ -1,7 +1,7 @@
 import pytest
 
 from whymask import WhymaskError
-from whymask.metrics import RepairOutcome, correction_region, repairs
+from whymask.metrics.repair import RepairOutcome, correction_region, repairs
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ def test_correction_region(right, removed):
 
 
 def test_one_entry_per_prefix():
-    with pytest.raises(WhymaskError, match="one length"):
+    with pytest.raises(WhymaskError, match="the same length"):
         correction_region([0.5, 1.0], [True])
 
 
@@ -59,5 +59,5 @@ def test_false_yes_and_false_no_apart():
     assert repairs(outcomes, "false_yes").rate == 0.5
     assert repairs(outcomes, "false_no").rate == 1
     assert repairs(outcomes).as_dict()["repair_rate"] == pytest.approx(2 / 3)
-    with pytest.raises(WhymaskError, match="no wrong answer"):
+    with pytest.raises(WhymaskError, match="no wrong answers"):
         repairs(outcomes[:2], "false_no")

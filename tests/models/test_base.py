@@ -36,7 +36,7 @@ def test_the_protocol_is_enough():
     assert set(found.order[:4]) == {8, 9, 12, 13}
     assert found.image.prediction is None
     assert whymask.replay(found, model).forwards == 32
-    with pytest.raises(WhymaskError, match="minimal can only be run forward"):
+    with pytest.raises(WhymaskError, match="minimal does not provide them"):
         Case.of(lit(2), model, regions="grid:4x4").search(Recipe("gradient"))
     with pytest.raises(WhymaskError, match="minimal reports scores but not its answers"):
         in_words(model, [2], lambda rows: None, [])

@@ -70,7 +70,7 @@ def expected(local):
 def test_masks_and_scores_are_those_of_the_model_here(pair, expected, target):
     here, served = pair
     if " " in target and served.settings["scores"] == "top_logprobs":
-        words = r"returns no prompt_logprobs with continue_final_message, which the score of .* is made of"
+        words = r"returns no prompt_logprobs with continue_final_message, from which the score of .* is computed"
         with pytest.raises(WhymaskError, match=words):
             served.bind("scene:12", target=target, question=QUESTION)
         return
@@ -157,6 +157,6 @@ def test_several_images_of_one_question():
 
 
 def test_a_server_that_hides_log_probabilities_is_one_sentence(local):
-    words = "returned no top_logprobs of tiny-qwen, which scores are made of; answers:tiny-qwen measures scores"
+    words = "returned no top_logprobs of tiny-qwen, from which scores are computed; answers:tiny-qwen measures scores"
     with at_level("none", local["tiny-qwen"]) as (where, _), pytest.raises(WhymaskError, match=words):
         chat(local["tiny-qwen"], where)

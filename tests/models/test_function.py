@@ -52,6 +52,24 @@ def test_sees_the_whole_picture_at_most_512_wide():
 
 
 @pytest.mark.parametrize(
+    "kind", [{}, {"task": "segmentation", "labels": ["a"]}, {"task": "recognition", "alphabet": ["-", "a"]}], ids=str
+)
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [
+        ({"size": 0}, "size must be a whole number of at least 1, not 0"),
+        ({"size": (8, "16")}, "size must be a whole number of at least 1"),
+        ({"size": (8, 16, 3)}, r"size is a number of pixels or \(height, width\)"),
+        ({"max_side": 0}, "max_side must be a whole number of at least 1, not 0"),
+    ],
+    ids=str,
+)
+def test_a_size_that_no_image_has_is_an_error(kind, size, words):
+    with pytest.raises(WhymaskError, match=words):
+        whymask.wrap(brightness, **kind, **size)
+
+
+@pytest.mark.parametrize(
     ("wrong", "words"),
     [
         (lambda scores: ["high"] * len(scores), "plain real numbers, not this list"),

@@ -8,7 +8,7 @@ from skimage.data import data_dir
 import whymask
 from whymask import WhymaskError
 from whymask.images.imaging import load_image
-from whymask.models import hf
+from whymask.models import hf, hf_classifier
 
 from models.checkpoints import edited, without
 
@@ -156,7 +156,7 @@ def test_a_checkpoint_without_a_head_is_refused(build, tmp_path, capfd):
     # Older versions of transformers miss weights of the backbone too, under names they had before.
     lack = r"(has no classification head|is incomplete): the weights classifier.bias, classifier.weight"
     with pytest.raises(WhymaskError, match=rf"^{tmp_path} {lack}.* are missing from the checkpoint\.$"):
-        hf.load(str(tmp_path))  # as a classifier; by its name a segmenter is loaded as what it is
+        hf_classifier.load(str(tmp_path))  # as a classifier; by its name a segmenter is loaded as what it is
     assert "REPORT" not in "".join(capfd.readouterr())
     assert transformers.logging.get_verbosity() == verbosity
 
@@ -216,6 +216,19 @@ class Hub:
     def from_pretrained(checkpoint, **options):
         assert options["local_files_only"], "it would try for half a minute"
         raise OSError("nothing there")
+
+
+class Silent:
+    """Stands in for a class of transformers that fails without a message."""
+
+    @staticmethod
+    def from_pretrained(checkpoint, **options):
+        raise ValueError
+
+
+def test_an_error_without_a_message_is_named_by_its_type(tmp_path):
+    with pytest.raises(WhymaskError, match="with transformers: ValueError"):
+        hf.from_checkpoint(Silent, str(tmp_path))
 
 
 def test_a_hub_that_cannot_be_reached_is_not_tried_again(monkeypatch):

@@ -130,8 +130,8 @@ def waits(monkeypatch):
     ("fault", "timeout", "words"),
     [
         ((503, {}, {"detail": "no GPU"}), 5.0, r"answered 503 Service Unavailable \(no GPU\)"),
-        (DROP, 5.0, r"could not be asked \(Server disconnected.*\)"),
-        (0.5, 0.2, r"gave no answer within 0\.2 s"),
+        (DROP, 5.0, r"could not be reached \(Server disconnected.*\)"),
+        (0.5, 0.2, r"did not reply within 0\.2 s"),
     ],
 )
 def test_after_the_last_retry_the_error_says_what_happened(fault, timeout, words, waits):
@@ -148,7 +148,7 @@ def test_nobody_listens():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/score"
-        with pytest.raises(WhymaskError, match=rf"{url} could not be asked \(.+\); gave up after 2 tries"):
+        with pytest.raises(WhymaskError, match=rf"{url} could not be reached \(.+\); gave up after 2 tries"):
             ask_once(url, retries=1)[1]()
 
 
@@ -173,7 +173,7 @@ def test_an_answer_that_never_ends_is_a_timeout():
         thread = threading.Thread(target=trickle, args=(listener, stop))
         thread.start()
         try:
-            with pytest.raises(WhymaskError, match=r"no answer within 0\.3 s; gave up after 1 try\."):
+            with pytest.raises(WhymaskError, match=r"did not reply within 0\.3 s; gave up after 1 try\."):
                 ask_once(f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=0.3, retries=0)[1]()
             assert not finished.is_set()  # the server was still sending: nobody waited for it
         finally:
@@ -221,9 +221,9 @@ def test_a_date_to_wait_for():
     [
         (b"<html>hello</html>", "answered 200 OK but not with JSON"),
         (b"\xff\xfe", "answered 200 OK but not with JSON"),
-        ({"score": [0.5]}, "must answer"),
-        ([0.5], "must answer"),
-        ({"scores": 0.5}, "must answer"),
+        ({"score": [0.5]}, "must return"),
+        ([0.5], "must return"),
+        ({"scores": 0.5}, "must return"),
         ({"scores": ["0.5"]}, "a list of numbers"),
         ({"scores": [None]}, "a list of numbers"),
         ({"scores": [True]}, "a list of numbers"),
@@ -238,7 +238,7 @@ def test_a_date_to_wait_for():
         ((204, {}, b""), "answered 204 No Content but not with JSON"),
         ((200, {"Content-Type": "image/png"}, b"\x89PNG\r\n"), "answered 200 OK but not with JSON"),
         ((200, {"Content-Encoding": "gzip"}, gzip.compress(b'{"scores": [0.5]}')), "compressed content"),
-        ({"scores": [0.5, 0.5]}, "was sent 1 images but answered 2 scores"),
+        ({"scores": [0.5, 0.5]}, "was sent 1 images but returned 2 scores"),
     ],
 )
 def test_a_malformed_answer_is_one_sentence(reply, words):
@@ -337,7 +337,7 @@ def test_fingerprints_tell_servers_and_preprocessing_apart():
         ({"retries": -1}, "retries must be"),
         ({"concurrency": 0}, "concurrency must be"),
         ({"batch_size": 0}, "batch_size must be"),
-        ({"headers": {"X-Key": "line\nbreak"}}, "'X-Key' holds characters"),
+        ({"headers": {"X-Key": "line\nbreak"}}, "'X-Key' contains characters"),
     ],
 )
 def test_bad_settings(options, words):
@@ -371,7 +371,7 @@ def test_a_forked_process_is_told_to_make_the_model_again():
         try:
             ask()
         except WhymaskError as error:
-            os._exit(0 if "before this process was forked" in str(error) else 2)
+            os._exit(0 if "before the process was forked" in str(error) else 2)
         finally:
             os._exit(1)
     assert os.waitpid(child, 0)[1] == 0

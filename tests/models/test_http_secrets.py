@@ -126,7 +126,7 @@ def test_a_broken_reply_that_repeats_a_secret_does_not_reveal_it():
         thread = threading.Thread(target=garble, args=(listener,))
         thread.start()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/score?token=tok-987654"
-        with pytest.raises(WhymaskError, match=r"could not be asked \(.+\*\*\*.*\)") as caught:
+        with pytest.raises(WhymaskError, match=r"could not be reached \(.+\*\*\*.*\)") as caught:
             ask_once(url, headers={"X-Key": "sk-header1"}, retries=0)[1]()
         thread.join()
     assert "sk-header1" not in str(caught.value)

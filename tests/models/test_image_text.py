@@ -406,7 +406,7 @@ def test_what_cannot_be_wrapped_is_one_sentence(checkpoint):
         with pytest.raises(WhymaskError, match=r"whymask.wrap\(model, AutoProcessor.from_pretrained"):
             whymask.wrap(loaded.module, part)
     for name, value in {"device": "cuda", "dtype": "bf16", "device_map": "auto"}.items():
-        with pytest.raises(WhymaskError, match=f"is wrapped as it is: {name} is an option of whymask.load"):
+        with pytest.raises(WhymaskError, match=f"is wrapped unchanged: {name} is an option of whymask.load"):
             whymask.wrap(loaded.module, processor, **{name: value})
     for wrong, known in {"max_pixel": "max_pixels", "max_sides": "max_side"}.items():
         with pytest.raises(WhymaskError, match=f"unknown option {wrong!r}; did you mean {known!r}"):

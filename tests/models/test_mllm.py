@@ -313,7 +313,7 @@ def test_compiling_that_fails_leaves_the_model_as_it_was(checkpoint, monkeypatch
     monkeypatch.setattr(torch.nn.Module, "compile", broken)
     monkeypatch.setattr(torch, "compile", lambda function, **_: function)
     inputs = torch.stack([bound.inputs] * 2)
-    with pytest.warns(UserWarning, match="runs uncompiled, compiling failed"):
+    with pytest.warns(UserWarning, match="runs without compilation, which failed"):
         scores = loaded.respond(inputs, [bound] * 2).score
     assert len(tried) == 2
     assert loaded.settings["compiled"] == "no"

@@ -163,7 +163,7 @@ def test_the_key_comes_from_the_environment_and_is_never_shown(monkeypatch):
     assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
     public = [str(caught.value), repr(model), repr(vars(model)), repr(model.remote), model.fingerprint, model.name]
     assert not any(KEY in text for text in [*public, *model.settings.values()])
-    with pytest.raises(WhymaskError, match="'Authorization' holds characters") as caught:
+    with pytest.raises(WhymaskError, match="'Authorization' contains characters") as caught:
         chat(server, api_key="sk-\u00e9-secret")
     assert "secret" not in str(caught.value)
 
@@ -270,7 +270,7 @@ def test_bad_binds():
         for question in (None, "  "):
             with pytest.raises(WhymaskError, match="pass a question"):
                 model.bind(lit(0), question=question)
-        with pytest.raises(WhymaskError, match=r"returns no prompt_logprobs .* 'two words' .*: pass a target of one"):
+        with pytest.raises(WhymaskError, match=r"returns no prompt_logprobs .* 'two words' .*: pass a one-word target"):
             model.bind(lit(0), question=QUESTION, target="two words")
         with pytest.raises(WhymaskError, match="begins its answer with white space: pass a target"):
             model.bind(lit(0), question=QUESTION)

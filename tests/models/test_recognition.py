@@ -53,9 +53,15 @@ def test_a_saved_ordering_finds_its_character_again(recogniser, tmp_path):
 
 
 def test_what_is_not_read_is_a_sentence(recogniser):
-    for target, words in (("d", "reads 'ab cc', and so no 'd'"), (5, "its characters have the numbers 0 to 4")):
+    for target, words in (
+        ("d", "reads 'ab cc', which does not contain 'd'"),
+        (5, "its characters have the numbers 0 to 4"),
+    ):
         with pytest.raises(ImageError, match=words):
             recogniser.bind(line(), target=target)
+    for number in (1.5, True):
+        with pytest.raises(WhymaskError, match="a target must be a whole number"):
+            recogniser.bind(line(), target=number)
     with pytest.raises(ImageError, match="reads nothing"):
         recogniser.bind(np.zeros((16, 64, 3), np.uint8))
     with pytest.raises(WhymaskError, match="not a point"):

@@ -14,10 +14,10 @@ import pytest
 
 import whymask
 from whymask import WhymaskError
+from whymask.models.chat.messages import encoded
 from whymask.models.endpoints import LONGEST_WAIT, Endpoint
 from whymask.models.http import HttpModel
 from whymask.models.openai_chat import OpenAIChatModel
-from whymask.models.remote import png
 
 from models.serving import serving
 from models.test_http import SEARCH, answer, local, same
@@ -145,7 +145,7 @@ def test_answers_drawn_at_random_are_waited_for(replicas, monkeypatch, hedge):
 
 def empty():
     """A request about one image."""
-    return {"images": [png(lit(0))], "target": 0}
+    return {"images": [encoded(lit(0), "png")], "target": 0}
 
 
 def test_chat_servers_too(replicas, released, monkeypatch):
@@ -190,7 +190,7 @@ def test_no_endpoint_answers():
         places = [f"http://127.0.0.1:{taken.getsockname()[1]}" for taken in (one, other)]
         model = HttpModel(places, retries=1)
         bound = model.bind(lit(0), target=0)
-        with pytest.raises(WhymaskError, match=r"could not be asked \(.+\); gave up after [34] tries"):
+        with pytest.raises(WhymaskError, match=r"could not be reached \(.+\); gave up after [34] tries"):
             model.respond(bound.inputs[None], [bound])
 
 

@@ -168,7 +168,7 @@ def test_a_reasoning_model_needs_room_for_its_thoughts():
 
     with serving(reply) as log:
         assert respond(made(log, samples=4, tokens=100)).tolist() == [1.0]
-        with pytest.raises(WhymaskError, match="pass a larger number of tokens"):
+        with pytest.raises(WhymaskError, match="pass a larger limit"):
             respond(made(log, samples=4))
 
 
@@ -178,7 +178,7 @@ def test_a_server_that_gives_fewer_answers_than_before():
     def reply(_):
         return {"choices": [{"message": {"content": text}} for text in next(texts)]}
 
-    with serving(reply) as log, pytest.raises(WhymaskError, match="was asked for 2 answers but gave 1"):
+    with serving(reply) as log, pytest.raises(WhymaskError, match="was asked for 2 answers but returned 1"):
         respond(made(log, samples=2))
 
 

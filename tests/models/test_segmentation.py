@@ -29,6 +29,13 @@ def test_a_segment_is_found_by_number_label_or_point(segmenter, target, label):
     assert segmenter.respond(bound.inputs[None], [bound]).score == pytest.approx([chance[cells].mean()])
 
 
+def test_the_number_of_a_class_is_a_whole_number(segmenter):
+    assert segmenter.bind(photo(), target=np.int64(1)).target.label == "bright"
+    for number in (1.5, True):
+        with pytest.raises(WhymaskError, match="a target must be a whole number"):
+            segmenter.bind(photo(), target=number)
+
+
 def test_its_evidence_is_itself(segmenter):
     evidence = whymask.explain(photo(), segmenter, target="bright", regions="grid:8x8", k=8, fill="black")
     np.testing.assert_array_equal(evidence.mask, INSIDE)

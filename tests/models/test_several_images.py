@@ -192,10 +192,10 @@ def test_fast_paths_take_one_image_and_can_be_left(tmp_path):
 
 
 def test_models_of_one_image_say_so(tmp_path):
-    with pytest.raises(WhymaskError, match="takes one image: pass that alone"):
+    with pytest.raises(WhymaskError, match="takes a single image"):
         whymask.explain([FIRST, SECOND], whymask.wrap(lambda images: images.mean(axis=(1, 2, 3)) / 255))
     with pytest.raises(WhymaskError, match="not tuple; several of one question are a list"):
         whymask.explain((FIRST, SECOND))
     plain = load(str(FAMILIES["git"].save(tmp_path)))
-    with pytest.raises(WhymaskError, match="takes one image"):
+    with pytest.raises(WhymaskError, match="takes a single image"):
         plain.bind([FIRST, SECOND], question=QUESTION)

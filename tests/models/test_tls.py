@@ -41,7 +41,7 @@ def server(authority):
 
 
 def test_an_unknown_authority_is_refused(server):
-    with pytest.raises(WhymaskError, match=r"could not be asked .*certificate verify failed"):
+    with pytest.raises(WhymaskError, match=r"could not be reached .*certificate verify failed"):
         ask_once(server, retries=0)[1]()
 
 
@@ -58,7 +58,7 @@ def test_it_is_trusted_by_the_environment(server, authority, monkeypatch):
 
 
 def test_a_name_that_the_certificate_lacks_is_refused(server, authority):
-    with pytest.raises(WhymaskError, match=r"could not be asked .*certificate"):
+    with pytest.raises(WhymaskError, match=r"could not be reached .*certificate"):
         ask_once(server.url.replace("127.0.0.1", "localhost"), ca=str(authority / "ca.pem"), retries=0)[1]()
 
 

@@ -207,7 +207,7 @@ def test_a_tensor_of_any_kind_is_a_response(change):
 @pytest.mark.parametrize("name", [name for name in ON_SETS if "k" in METHODS[name].parameters])
 @pytest.mark.parametrize("k", [0, -3, 21])
 def test_k_must_fit(name, k):
-    words = "a mask of 21 regions is more than the 20 there are: pass a k" if k > 0 else "k must be a whole number"
+    words = "k must be between 1 and the number of regions, 20, not 21" if k > 0 else "k must be a whole number"
     with pytest.raises(WhymaskError, match=words):
         run(name, tangled(20), 20, params={"k": k})
 
@@ -235,7 +235,7 @@ def test_other_bad_input(kwargs, words):
 
 
 def test_the_wrong_number_of_answers_is_one_clear_sentence():
-    with pytest.raises(WhymaskError, match="2 parts of a batch but answered 1"):
+    with pytest.raises(WhymaskError, match="2 parts of a batch but returned 1"):
         list(drive([Search(Recipe("greedy"), Problem(4)) for _ in range(2)], lambda parts: [np.zeros(8)]))
 
 

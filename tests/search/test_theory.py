@@ -238,7 +238,7 @@ def test_refuses():
         theory.balanced_bound(2, 0.6, 0.1, k=8)
     with pytest.raises(WhymaskError, match="too many"):
         theory.k_masks(64, 8)
-    with pytest.raises(WhymaskError, match="a mask of 5 regions"):
+    with pytest.raises(WhymaskError, match="the number of regions, 4, not 5"):
         theory.k_masks(4, 5)
     masks = theory.k_masks(6, 2)
     with pytest.raises(WhymaskError, match="all 15 masks of 2 of the 6 regions"):
@@ -250,9 +250,9 @@ def test_refuses():
     with pytest.raises(WhymaskError, match="without gaps"):
         theory.block_part(masks, np.zeros(15), [0, 0, 0, 2, 2, 2])
     for wrong in ([-1, 0, 0, 1, 1, 1], [0.5, 0, 1, 1, 1, 1], [0, 0, 0, 1, 1], [[0, 0, 0, 1, 1, 1]]):
-        with pytest.raises(WhymaskError, match="every one of the 6 regions"):
+        with pytest.raises(WhymaskError, match="each of the 6 regions"):
             theory.block_part(masks, np.zeros(15), wrong)
-        with pytest.raises(WhymaskError, match="every one of the 6 regions"):
+        with pytest.raises(WhymaskError, match="each of the 6 regions"):
             theory.block_mass(np.zeros(6), wrong)
     with pytest.raises(WhymaskError, match="all 1 masks of 0"):
         theory.block_part(masks[:0], [], [0, 0, 0, 1, 1, 1])

@@ -58,7 +58,7 @@ def test_a_job_that_nobody_asks_about_stops_using_the_model(client, slow):
     job.seen -= 2 * client.jobs.patience
     until(lambda: client.jobs.jobs[name].over)  # without asking
     job = client.get(f"/api/jobs/{name}").json()
-    assert (job["state"], job["message"]) == ("cancelled", "Nobody was watching.")
+    assert (job["state"], job["message"]) == ("cancelled", "The page was closed, so the search was stopped.")
     batches = slow.batches
     time.sleep(0.2)
     assert slow.batches == batches

@@ -110,7 +110,7 @@ def test_a_job_nobody_watches_stops(jobs):
     assert job.state == "running"
     job.seen -= 30
     until(lambda: job.over)
-    assert (job.state, job.message) == ("cancelled", "Nobody was watching.")
+    assert (job.state, job.message) == ("cancelled", "The page was closed, so the search was stopped.")
 
 
 def test_the_job_of_a_hidden_page_goes_on_until_its_next_request(jobs):

@@ -21,8 +21,8 @@ from starlette.testclient import TestClient
 
 import whymask
 from whymask.images.imaging import load_image
+from whymask.models.chat.messages import encoded
 from whymask.models.multimodal import load
-from whymask.models.remote import png
 from whymask.serve.chat import MAX_BYTES
 from whymask.serve.model_app import create_model_app
 from whymask.serve.sampling import pick, places
@@ -61,7 +61,7 @@ def at(url):
 
 
 def picture(image=IMAGE):
-    return at(f"data:image/png;base64,{png(image)}")
+    return at(f"data:image/png;base64,{encoded(image, 'png')}")
 
 
 def user(image=IMAGE, question=QUESTION):
@@ -200,9 +200,9 @@ WRONG = [
     ({"continue_final_message": True, "add_generation_prompt": False}, "assistant"),
     ({"messages": [{"role": "user", "content": "hi"}]}, "need an image"),
     ({"messages": [{"role": "tool", "content": "hi"}]}, "role"),
-    ({"messages": [{"role": "user", "content": [at("http://a/b.png")]}]}, "fetches nothing"),
+    ({"messages": [{"role": "user", "content": [at("http://a/b.png")]}]}, "URLs are not fetched"),
     ({"messages": [{"role": "user", "content": [at("data:image/png;base64,!")]}]}, "base64"),
-    ({"messages": [{"role": "user", "content": [at("data:image/png;base64,aaaa")]}]}, "no image"),
+    ({"messages": [{"role": "user", "content": [at("data:image/png;base64,aaaa")]}]}, "image_url cannot be read: "),
     ({"messages": [{"role": "user", "content": [picture()] * 17}]}, "16 images"),
     ({"messages": [{"role": "user", "content": [picture()] * 2}]}, "one image"),
     ({"mm_processor_kwargs": {"crop": 1}}, "crop"),
@@ -299,3 +299,9 @@ def test_the_command_serves_until_it_is_interrupted():
         _, trouble = process.communicate(timeout=30)
     assert re.fullmatch(rf"Serving http://127.0.0.1:{port}/v1 .*\n", line), line + trouble
     assert "abc" not in line  # a key that is given is known, and need not be in a log
+
+
+def test_a_wrong_method_is_an_error_that_names_the_right_one(client):
+    answer = client.get(CHAT)
+    assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+    assert answer.json()["error"]["message"] == "method not allowed."

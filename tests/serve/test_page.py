@@ -190,7 +190,7 @@ def test_every_control_has_a_name_and_a_phone_has_room(page):
     page.set_viewport_size({"width": 360, "height": 740})
     assert page.evaluate("document.documentElement.scrollWidth") == 360
     expert(page)
-    for name in ("Model", "Regions", "Hidden regions show", "The image is"):
+    for name in ("Model", "Regions", "Fill of hidden regions", "Shape of the image"):
         assert page.get_by_role("combobox", name=name, exact=True).is_visible()
     for name in ("Answer to explain", "Question"):
         assert page.get_by_role("textbox", name=name, exact=True).is_visible()
@@ -238,7 +238,7 @@ def test_a_picture_that_does_not_come_is_reported_and_the_job_goes_on(page, slow
     slow.seconds = 0.02
     page.route("**/picture", lambda route: route.fulfill(status=500, body="{}"))
     ask(page, photo(seed=2), method="greedy")
-    assert problem(page) == "Trying again: the server answered 500."
+    assert problem(page) == "Trying again: the server answered with status 500."
     page.unroute("**/picture")
     page.locator("#viewer[data-ready]").wait_for()
     slow.seconds = 0
@@ -331,7 +331,7 @@ def test_delete_a_result_by_keyboard(page, slow):
     page.once("dialog", lambda dialog: (asked.append(dialog.message), dialog.dismiss()))
     button = page.get_by_role("button", name="Delete the result the score").first
     button.press("Enter")
-    assert asked == ["Delete the result \u201cthe score\u201d? It cannot be restored."]
+    assert asked == ["Delete the result \u201cthe score\u201d? This cannot be undone."]
     assert page.locator("#past li").count() == before
     page.once("dialog", lambda dialog: dialog.accept())
     button.press("Enter")

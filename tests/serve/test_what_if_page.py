@@ -142,13 +142,13 @@ def test_a_server_that_does_not_answer_is_told_and_asked_again(page, found):
     page.route("**/what-if", lambda route: route.fulfill(status=503, body='{"error": "the model is busy."}'))
     switch(page, 13)
     page.locator(".wm-status").filter(has_text="The model is busy.").wait_for()
-    assert page.get_by_role("group", name="Sets that were scored").get_by_role("button").count() == 3
+    assert page.get_by_role("group", name="Sets with known scores").get_by_role("button").count() == 3
     page.unroute("**/what-if")
     switch(page, 9)
     settled(page)
     score, _ = expected(found, {*found.regions, 13, 9})
     page.locator(".wm-status").filter(has_text=score).wait_for()
-    assert not page.get_by_role("group", name="Sets that were scored").is_visible()
+    assert not page.get_by_role("group", name="Sets with known scores").is_visible()
 
 
 def test_two_pages_do_not_disturb_each_other(page, browser, server, found):

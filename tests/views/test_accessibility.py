@@ -60,7 +60,7 @@ def test_axe_finds_nothing(browser, page, screen):
         check(number)
     tab.get_by_role("button", name="Wipe").click()
     check("wipe")
-    tab.get_by_text("What the words mean").click()
+    tab.get_by_text("Glossary").click()
     tab.locator(".wm-glossary").wait_for()
     check("glossary")
     tab.locator("[role=tab]").first.click()

@@ -9,7 +9,6 @@ import whymask
 from whymask import WhymaskError
 from whymask.results.base import Explanation
 from whymask.results.masks_figure import COLOURS
-from whymask.views.compare import compare_figure
 from whymask.views.document import document
 from whymask.views.index import Entry, index_page
 from whymask.views.report import report
@@ -73,13 +72,6 @@ def test_a_table_has_a_row_per_word_and_per_answer(found):
     assert [*words.verdict.dropna()] == [mask.verdict.code for mask in found]
     assert [*table.loc[1].target] == NUMBERS[:2]
     assert [*table.loc[1].score] == [mask.score for mask in answers(2)]
-
-
-def test_several_masks_are_compared_one_by_one():
-    found = answers(2)
-    with pytest.raises(WhymaskError, match="pass its masks one by one"):
-        compare_figure([found, found[0]])
-    compare_figure([found[0], found[0]])
 
 
 def test_a_report_of_saved_files_by_the_command(tmp_path, found):

@@ -67,7 +67,7 @@ def test_each_side_shows_its_answer_verdict_and_scores(opened, results):
         assert side.locator("b").all_inner_texts()[:4] == [f"{score:.2f}" for score in scores]
     shared = len({*first.regions} & {*second.regions})
     share = shared / len({*first.regions} | {*second.regions})  # all regions have the same size
-    assert f"They have {shared} regions in common, {100 * share:.0f} % of what the two show together." in common(tab)
+    assert f"They share {shared} regions, {100 * share:.0f} % of the area that either shows." in common(tab)
 
 
 def test_pointing_at_one_photo_shows_the_place_in_the_other(opened, results):
@@ -82,7 +82,7 @@ def test_pointing_at_one_photo_shows_the_place_in_the_other(opened, results):
     assert cursor["x"] + cursor["width"] / 2 - box["x"] == pytest.approx(0.4375 * box["width"], abs=1)
     assert cursor["y"] + cursor["height"] / 2 - box["y"] == pytest.approx(0.4375 * box["height"], abs=1)
     right.hover(position=place(right, 0.02, 0.02))  # not seen by the model
-    assert readouts(tab) == ["Point at a place of the photo."] * 2
+    assert readouts(tab) == ["Point at the photo to see its regions."] * 2
     tab.mouse.move(1, 1)
     assert not tab.locator(".wm-cursor").filter(visible=True).count()
 
@@ -99,7 +99,7 @@ def test_the_keyboard_moves_the_cursor_of_both(opened, results):
         tab.keyboard.press("ArrowUp")
     assert readouts(tab) != before
     tab.keyboard.press("Escape")
-    assert readouts(tab) == ["Point at a place of the photo."] * 2
+    assert readouts(tab) == ["Point at the photo to see its regions."] * 2
 
 
 def test_the_wipe_shows_the_left_photo_up_to_its_edge(opened, results):
@@ -108,7 +108,7 @@ def test_the_wipe_shows_the_left_photo_up_to_its_edge(opened, results):
     tab.get_by_role("button", name="Wipe").press("Enter")
     left, right = tab.locator(".wm-frame canvas").all()[::-1]  # the left photo lies on the other
     assert left.bounding_box() == right.bounding_box()
-    edge = tab.get_by_role("slider", name="Where the left photo ends")
+    edge = tab.get_by_role("slider", name="Position of the divider")
     edge.fill("20")
     assert left.evaluate("(c) => getComputedStyle(c).clipPath") == "inset(0px 80% 0px 0px)"
     edge.press("ArrowRight")
@@ -139,7 +139,7 @@ def test_a_finger_points_and_wipes_on_a_phone(opened, browser, results):
     tab.get_by_role("button", name="Wipe").tap()
     frame = tab.locator(".wm-frame").filter(visible=True)
     frame.tap(position=place(frame, 0.25, 0.5))
-    assert tab.get_by_role("slider", name="Where the left photo ends").input_value() == "25"
+    assert tab.get_by_role("slider", name="Position of the divider").input_value() == "25"
     assert tab.evaluate("document.documentElement.scrollWidth") == 390
     context.close()
 
@@ -156,7 +156,7 @@ def test_another_explanation_can_be_chosen_and_orderings_step(opened, results):
     assert "The first 4 of 16 regions." in left.inner_text()
     assert f"{ranking.curves.insertion_curve[4]:.2f}" in left.locator("b").all_inner_texts()
     same = len({*ranking.order[:4]} & {*first.regions})
-    assert f"They have {same} region" in common(tab)
+    assert f"They share {same} region" in common(tab)
     tab.get_by_label("Shown on the left").select_option("bottom right, two")
     assert tab.locator(".wm-about h2").all_inner_texts() == ["bottom right", "top left"]
     assert slider.count() == 0  # there is no ordering
@@ -164,13 +164,13 @@ def test_another_explanation_can_be_chosen_and_orderings_step(opened, results):
 
 def test_two_photos_share_no_cursor_and_where_their_shapes_differ_no_wipe(opened, results):
     tab = opened(results[1], results[3])
-    assert "They are about different photos, whose shapes differ" in common(tab)
+    assert "They show different photos of different shapes" in common(tab)
     assert tab.get_by_role("button", name="Wipe").is_disabled()
     left = tab.locator(".wm-frame").first
     left.hover(position=place(left, 0.4375, 0.4375))
     pointed, other = readouts(tab)
     assert pointed.startswith("Region 5")
-    assert other == "Point at a place of the photo."
+    assert other == "Point at the photo to see its regions."
 
 
 def test_the_masks_of_one_search_can_be_put_side_by_side(opened):

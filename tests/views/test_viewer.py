@@ -183,7 +183,7 @@ def test_methods_are_tabs_and_a_mask_has_its_own_view(opened, results):
     assert tab.get_by_role("slider").count() == 0
     third.click()
     tab.wait_for_selector("[data-ready='2']")
-    assert "stored without its replay" in tab.locator(".wm-note").inner_text()
+    assert "saved without a replay" in tab.locator(".wm-note").inner_text()
     assert scores(tab) == ["\u2013", "\u2013"]
     tab.get_by_role("slider").fill("16")
     assert scores(tab)[0] == f"{mask.image.full_score:.2f}"  # the ends are known without a replay
@@ -196,7 +196,7 @@ def test_tables_below(opened, results):
     rows.nth(15).wait_for()
     assert rows.count() == 16
     assert rows.first.locator("td").nth(1).inner_text() == str(results[0].order[0])
-    tab.get_by_text("How to get this again").click()
+    tab.get_by_text("Settings to reproduce this").click()
     assert tab.get_by_role("cell", name="canvas_fingerprint").is_visible()
 
 
@@ -316,7 +316,7 @@ def test_tabs_name_their_panel_from_the_start(opened, results):
 def test_words_in_tables_do_not_break_on_a_phone(opened, results):
     tab = opened(results[0])
     tab.set_viewport_size({"width": 360, "height": 800})
-    tab.get_by_text("What it cost").click()
+    tab.get_by_text("Cost", exact=True).click()
     words = [title for title in tab.locator("details[open] th").all() if " " not in title.inner_text()]
     assert [word.evaluate(LINES) for word in words] == [1, 1, 1]
 

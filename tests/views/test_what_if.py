@@ -97,7 +97,7 @@ def status(tab):
 
 
 def offers(tab):
-    return tab.get_by_role("group", name="Sets that were scored").get_by_role("button").all_inner_texts()
+    return tab.get_by_role("group", name="Sets with known scores").get_by_role("button").all_inner_texts()
 
 
 def test_regions_are_switched_among_the_stored_sets(opened, mask):
@@ -123,17 +123,17 @@ def test_regions_are_switched_among_the_stored_sets(opened, mask):
 
 def test_the_nearest_scored_sets_are_offered(opened):
     tab = opened
-    assert not tab.get_by_role("group", name="Sets that were scored").is_visible()
+    assert not tab.get_by_role("group", name="Sets with known scores").is_visible()
     switch(tab, 5)
     switch(tab, 9)  # 0, 1, 4 and 9: no search has scored that
-    assert status(tab) == "The search did not score these regions, and there is no model here to ask."
+    assert status(tab) == "The search did not score these regions, and no model is available to score them."
     assert tab.locator(".wm-score").first.inner_text() == "\u2013"
     first, *_ = offers(tab)
     assert first == "without 9: 0.70"
     assert len(offers(tab)) == 3
     press(tab, tab.get_by_role("button", name="without 9: 0.70"))
     assert kept(tab) == {0, 1, 4}
-    assert not tab.get_by_role("group", name="Sets that were scored").is_visible()
+    assert not tab.get_by_role("group", name="Sets with known scores").is_visible()
     press(tab, tab.get_by_role("button", name="Undo"))  # an offer is a step like any other
     assert kept(tab) == {0, 1, 4, 9}
 

@@ -1,4 +1,4 @@
-"""What methods that use gradients share: a stage from a function of an image, and less memory for more time."""
+"""What methods that use gradients share: a stage from a function of an image, hooks, and saving memory."""
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
@@ -48,7 +48,7 @@ def backward(
 
 @contextmanager
 def differentiable(problem: Problem, memory_saving: bool) -> Iterator[Differentiable]:
-    """The image of a problem that has one, set up to save memory where that is wanted."""
+    """The image of a problem, its module frozen; with `memory_saving` set up to use less memory."""
     if problem.differentiable is None:
         raise WhymaskError("this method needs gradients: it explains an image on a torch model, not a set function.")
     image = problem.differentiable()
@@ -58,7 +58,11 @@ def differentiable(problem: Problem, memory_saving: bool) -> Iterator[Differenti
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
-        hint = "use a forward method such as 'trace'" if memory_saving else "pass params={'memory_saving': True}"
+        hint = (
+            "use a method without gradients, such as 'trace'"
+            if memory_saving
+            else "pass params={'memory_saving': True}"
+        )
         raise WhymaskError(f"the gradients do not fit into the device's memory: {hint}.") from None
 
 
@@ -78,7 +82,7 @@ def frozen(module: torch.nn.Module) -> Iterator[None]:
 
 @contextmanager
 def saving(module: torch.nn.Module) -> Iterator[None]:
-    """Checkpoint the blocks of a network, the members of its lists that have parts themselves, for the time being."""
+    """Checkpoint the blocks of a network inside the block: the members of its lists that have parts themselves."""
     lists = [part for part in module.modules() if isinstance(part, torch.nn.ModuleList | torch.nn.Sequential)]
     blocks = list(dict.fromkeys(block for part in lists for block in part if any(True for _ in block.children())))
     own = [block.__dict__.get("forward") for block in blocks]
@@ -99,11 +103,11 @@ def captum() -> Any:
 
 
 @contextmanager
-def listening(parts: Iterable[torch.nn.Module], hear: Callable[[torch.nn.Module, Any, Any], None]) -> Iterator[None]:
-    """Call hear(part, its inputs, its output) whenever one of these parts of a module has run."""
-    hooks = [part.register_forward_hook(hear) for part in parts]
+def hooked(parts: Iterable[torch.nn.Module], hook: Callable[[torch.nn.Module, Any, Any], None]) -> Iterator[None]:
+    """Register a forward hook on these parts of a module inside the block."""
+    handles = [part.register_forward_hook(hook) for part in parts]
     try:
         yield
     finally:
-        for hook in hooks:
-            hook.remove()
+        for handle in handles:
+            handle.remove()

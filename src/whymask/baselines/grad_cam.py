@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 
-from whymask.baselines.backward import backward, listening
+from whymask.baselines.backward import backward, hooked
 from whymask.errors import WhymaskError
 from whymask.models.differentiable import Differentiable
 
@@ -28,13 +28,13 @@ def grad_cam(image: Differentiable, rng: np.random.Generator) -> torch.Tensor:
     attention only the class token counts, its gradient elsewhere is 0); `patch_grid` finds where they lie.
     """
     if image.tokens is not None:
-        raise WhymaskError("grad-cam is for classifiers; 'llava-cam' looks into multimodal models.")
+        raise WhymaskError("grad-cam is for classifiers; for multimodal models, use 'llava-cam'.")
     outputs: list[tuple[torch.nn.Module, torch.Size]] = []  # shapes alone, since the tensors are the whole network's
 
     def note(part: torch.nn.Module, inputs: Any, output: Any) -> None:
         outputs.append((part, output.shape if isinstance(output, torch.Tensor) else torch.Size()))
 
-    with torch.no_grad(), listening(image.module.modules(), note):
+    with torch.no_grad(), hooked(image.module.modules(), note):
         image.logit(image.inputs[None])
     layers = candidates(outputs, image)
     if not layers:
@@ -56,7 +56,7 @@ def looked_at(image: Differentiable, number: int) -> tuple[torch.Tensor, torch.T
         if next(numbers) == number:
             outputs.append(output)
 
-    with listening(image.module.modules(), keep):
+    with hooked(image.module.modules(), keep):
         logit = image.logit(image.inputs[None].detach().clone().requires_grad_())
     (output,) = outputs
     (gradient,) = torch.autograd.grad(logit.sum(), output, allow_unused=True)
@@ -65,7 +65,7 @@ def looked_at(image: Differentiable, number: int) -> tuple[torch.Tensor, torch.T
 
 def candidates(outputs: list[tuple[torch.nn.Module, torch.Size]], image: Differentiable) -> list[tuple[int, Places]]:
     """The numbers of outputs that could be looked at, the last first, and how to read them."""
-    # One that has cut the image into windows is no map.
+    # An output with another first dimension has cut the image into windows, and is not a map.
     last_first = [(i, part, shape) for i, (part, shape) in enumerate(outputs) if shape[:1] == (1,)][::-1]
     norms = [(i, shape) for i, part, shape in last_first if "Norm" in type(part).__name__ and len(shape) == 3]
     tokens = [(i, grid) for i, shape in norms if (grid := patch_grid(shape[1], image))]

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from whymask.baselines.backward import backward, listening
+from whymask.baselines.backward import backward, hooked
 from whymask.baselines.grad_cam import patch_grid
 from whymask.errors import WhymaskError
 from whymask.models.differentiable import Differentiable
@@ -23,9 +23,9 @@ def grad_eclip(image: Differentiable, rng: np.random.Generator) -> torch.Tensor:
     last attention with one head, which gives other logits than the model's.
     """
     attentions = [part for part in image.module.modules() if is_attention(part)]
-    # An attention with no common projection reads other tokens than it writes: a pooler, whose query is no patch's.
+    # An attention without a common projection reads other tokens than it writes: a pooler, whose query is no patch.
     if not attentions or image.tokens is not None or getattr(attentions[-1], "in_proj_weight", 0) is None:
-        raise WhymaskError("grad-eclip needs a CLIP vision transformer; 'grad-cam' takes any network.")
+        raise WhymaskError("grad-eclip needs a CLIP vision transformer; for other networks, use 'grad-cam'.")
     last = attentions[-1]
     looked_at = fused if isinstance(last, torch.nn.MultiheadAttention) else projected
     slope, query, keys, values = looked_at(image, last)
@@ -45,28 +45,28 @@ def is_attention(part: torch.nn.Module) -> bool:
 
 def projected(image: Differentiable, attention: Any) -> list[torch.Tensor]:
     """The gradient of the logit at the attention's output, queries, keys and values, all (T, D)."""
-    heard: dict[torch.nn.Module, torch.Tensor] = {}
+    recorded: dict[torch.nn.Module, torch.Tensor] = {}
     *inner, outer = (getattr(attention, name) for name in PARTS)
 
-    def hear(part: torch.nn.Module, inputs: Any, output: torch.Tensor) -> None:
-        heard[part] = inputs[0] if part is outer else output
+    def record(part: torch.nn.Module, inputs: Any, output: torch.Tensor) -> None:
+        recorded[part] = inputs[0] if part is outer else output
 
-    with listening([*inner, outer], hear):
+    with hooked([*inner, outer], record):
         logit = image.logit(image.inputs[None].detach().clone().requires_grad_())
-    (slope,) = torch.autograd.grad(logit.sum(), heard[outer])
-    return [slope[0], *(heard[part][0].detach() for part in inner)]
+    (slope,) = torch.autograd.grad(logit.sum(), recorded[outer])
+    return [slope[0], *(recorded[part][0].detach() for part in inner)]
 
 
 def fused(image: Differentiable, attention: Any) -> list[torch.Tensor]:
     """The same for torch's own attention, which projects in a function: none of its parts is called."""
-    heard: list[torch.Tensor] = []
+    recorded: list[torch.Tensor] = []
 
-    def hear(part: torch.nn.Module, inputs: Any, output: Any) -> None:
-        heard[:] = [inputs[0], output[0]]
+    def record(part: torch.nn.Module, inputs: Any, output: Any) -> None:
+        recorded[:] = [inputs[0], output[0]]
 
-    with listening([attention], hear):
+    with hooked([attention], record):
         logit = image.logit(image.inputs[None].detach().clone().requires_grad_())
-    x, output = heard
+    x, output = recorded
     (slope,) = torch.autograd.grad(logit.sum(), output)
     parts = torch.nn.functional.linear(x.detach(), attention.in_proj_weight, attention.in_proj_bias).chunk(3, dim=-1)
     return [part.flatten(0, 1) for part in (slope @ attention.out_proj.weight, *parts)]  # one image: either axis is 1

@@ -24,7 +24,7 @@ def hsic(problem: Problem, *, designs: Several = 500, grid: Count = 8) -> Contin
     from scipy.stats.qmc import Sobol
 
     if grid**2 > Sobol.MAXDIM:
-        raise WhymaskError(f"grid must be at most {isqrt(Sobol.MAXDIM)}, not {grid}: Sobol sequences end there.")
+        raise WhymaskError(f"grid must be at most {isqrt(Sobol.MAXDIM)}, the limit of Sobol sequences, not {grid}.")
     height, width = pixels(problem).shape
     cell = (np.arange(height) * grid // height)[:, None] * grid + np.arange(width) * grid // width
     # A Sobol sequence is balanced in powers of two: draw the next of them and take its beginning.

@@ -5,14 +5,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from whymask.baselines.backward import backward, listening
+from whymask.baselines.backward import backward, hooked
 from whymask.models.differentiable import Differentiable
 from whymask.search.limits import Count, Positive
 
 BLURS = (3, 7, 15, 31)  # standard deviations in pixels of the references
 
 
-@backward("gradients on a path that takes the features to blurred ones")
+@backward("gradients along a path towards blurred references")
 def ig2(image: Differentiable, rng: np.random.Generator, *, steps: Count = 32, step: Positive = 8.0) -> torch.Tensor:
     """The size of what each channel of a pixel adds to f_y along the path, mean over blurred references, summed.
 
@@ -53,18 +53,18 @@ def path_integral(image: Differentiable, references: torch.Tensor, steps: int, s
 
 def score_and_features(image: Differentiable, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """f_y (B,) and the features (B, D), in one forward."""
-    heard: list[torch.Tensor] = []
+    recorded: list[torch.Tensor] = []
     outputs: list[torch.Tensor] = []
 
-    def hear(part: torch.nn.Module, inputs: Any, output: Any) -> None:
+    def record(part: torch.nn.Module, inputs: Any, output: Any) -> None:
         if isinstance(part, torch.nn.Linear):
-            heard[:] = [inputs[0]]
+            recorded[:] = [inputs[0]]
         if part is image.module:
             outputs[:] = [output]
 
     linear = [part for part in image.module.modules() if isinstance(part, torch.nn.Linear)]
-    with listening({*linear, image.module}, hear):
+    with hooked({*linear, image.module}, record):
         score = image.score(x)
-    head = heard and (heard[0].ndim == 2 or not outputs)  # a language model is not run as a whole
-    (features,) = heard if head else outputs
+    head = recorded and (recorded[0].ndim == 2 or not outputs)  # a language model is not run as a whole
+    (features,) = recorded if head else outputs
     return score, features.flatten(1).float()

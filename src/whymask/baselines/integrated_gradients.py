@@ -8,7 +8,7 @@ from whymask.models.differentiable import Differentiable
 from whymask.search.limits import Count
 
 
-@backward("gradients on the straight way from the fill")
+@backward("gradients along the straight path from the fill")
 def integrated_gradients(image: Differentiable, rng: np.random.Generator, *, steps: Count = 50) -> torch.Tensor:
     """The size of what each pixel adds to f_y(image) - f_y(fill).
 

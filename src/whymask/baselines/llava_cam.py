@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from whymask.baselines.backward import backward, listening
+from whymask.baselines.backward import backward, hooked
 from whymask.errors import WhymaskError
 from whymask.models.differentiable import Differentiable, ImageTokens
 from whymask.search.limits import NonNegative
@@ -31,7 +31,7 @@ def llava_cam(
     """
     tokens = image.tokens
     if tokens is None:
-        raise WhymaskError("llava-cam is for multimodal models; 'grad-cam' takes any classifier.")
+        raise WhymaskError("llava-cam is for multimodal models; for classifiers, use 'grad-cam'.")
     most = len(tokens.norms) - 2
     chosen = max(0, min(tokens.usual, most)) if layer is None else layer
     if not 0 <= chosen <= most:
@@ -47,15 +47,15 @@ def llava_cam(
 
 def cam(image: Differentiable, tokens: ImageTokens, layer: int, x: torch.Tensor) -> torch.Tensor:
     """The class activation map (rows, columns) of one image, its maximum 1; all zeros where nothing is positive."""
-    heard: list[torch.Tensor] = []
+    recorded: list[torch.Tensor] = []
 
-    def hear(part: torch.nn.Module, given: Any, output: torch.Tensor) -> None:
-        heard.append(output)
+    def record(part: torch.nn.Module, given: Any, output: torch.Tensor) -> None:
+        recorded.append(output)
 
-    with listening([tokens.norms[layer]], hear):
+    with hooked([tokens.norms[layer]], record):
         logit = image.logit(x[None].detach().requires_grad_())
-    (slope,) = torch.autograd.grad(logit.sum(), heard[0])
+    (slope,) = torch.autograd.grad(logit.sum(), recorded[0])
     own = slice(tokens.first, tokens.first + tokens.grid[0] * tokens.grid[1])
     weights = slope[0, own].float().relu().mean(dim=0)
-    cells = (heard[0][0, own].detach().float() * weights).mean(dim=1).relu()
+    cells = (recorded[0][0, own].detach().float() * weights).mean(dim=1).relu()
     return (cells / cells.max().clamp(min=torch.finfo(cells.dtype).tiny)).view(tokens.grid)

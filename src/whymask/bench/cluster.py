@@ -15,7 +15,7 @@ from time import monotonic, sleep
 from typing import Any, NamedTuple, Self
 
 from whymask.bench.config import ModelSpec
-from whymask.bench.kept import Layout
+from whymask.bench.layout import Layout
 from whymask.bench.records import Record
 from whymask.bench.work import Claim, Queue, Work
 from whymask.bench.worker import Plan, Worker
@@ -24,7 +24,7 @@ from whymask.errors import WhymaskError
 from whymask.models import Model
 from whymask.models.packages import optional
 
-TRIES = 2  # workers that a sample alone may cost
+TRIES = 2  # workers that may die on a single sample
 EVERY = 5.0  # seconds between two looks at the head
 PATIENCE = 30.0  # seconds it may be away; after 60, Ray ends this process without a message from us
 
@@ -35,7 +35,7 @@ class LostHeadError(WhymaskError):
 
 @contextmanager
 def connected(address: str) -> Iterator[None]:
-    """In touch with the Ray at an address; "auto" takes one that runs here, else starts one of this machine alone."""
+    """Connect to the Ray at an address; "auto" takes one that runs here, or starts one on this machine."""
     ray = optional("ray")
     if ray is None:
         raise WhymaskError("--ray needs Ray: pip install 'whymask[bench]'.")
@@ -46,14 +46,14 @@ def connected(address: str) -> Iterator[None]:
         try:
             _reach(address.rpartition("//")[2])
         except (OSError, OverflowError, ValueError) as error:
-            raise WhymaskError(f"there is no Ray at {address!r}: {error}.") from None
+            raise WhymaskError(f"there is no Ray cluster at {address!r}: {error}.") from None
     handler = getsignal(SIGTERM)
     try:
         ray.init(None if address == "auto" else address, log_to_driver=False, logging_level="error")
     except (OSError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
         reason = " ".join(str(error).split()).rstrip(".")
         raise WhymaskError(
-            f"cannot connect to the Ray at {address!r}: {reason}. Its version must be {ray.__version__}; if it "
+            f"cannot connect to the Ray cluster at {address!r}: {reason}. Its version must be {ray.__version__}; if it "
             "requires a token, set RAY_AUTH_TOKEN."
         ) from None
     try:
@@ -77,7 +77,7 @@ class Head:
         self.seen = self.looked = monotonic()
 
     def check(self, *, wait: bool = False) -> None:
-        """Check now and then that it still answers, or wait until it does; raise an error after PATIENCE.
+        """Check every few seconds that it can be reached, or wait until it can; raises an error after PATIENCE.
 
         Ray itself says nothing about it: calls hang, until it ends the process.
         """
@@ -100,7 +100,7 @@ class Job(NamedTuple):
     claim: Claim | None = None
 
     def end(self) -> None:
-        """Others may do what it has not done."""
+        """Let other processes claim what is left of it."""
         if self.claim:
             self.claim.held.close()
 
@@ -114,7 +114,7 @@ class Workers:
         kind = "GPU" if str(worker.spec.options.get("device")).startswith("cuda") else "CPU"
         self.slots = int(ray.cluster_resources().get(kind, 0))
         if not self.slots:
-            raise WhymaskError(f"{self.name} needs a {kind}, and this Ray has none.")
+            raise WhymaskError(f"{self.name} needs a {kind}, and this Ray cluster has none.")
         self.head = Head(ray.get_runtime_context().gcs_address)
         load = partial(_load, load=worker.load, folder=Path.cwd(), threads=1 if kind == "CPU" else None)
         actor = ray.remote(**{f"num_{kind.lower()}s": 1})(Worker)
@@ -166,7 +166,7 @@ class Workers:
                 if not job.claim:
                     raise self._died_early() from None
                 self._add()
-                yield from _again(job.claim.work, queue, lost)
+                yield from _requeued(job.claim.work, queue, lost)
                 continue
             del self.jobs[ready]
             job.end()
@@ -186,7 +186,7 @@ class Workers:
         self.jobs[actor.ready.remote()] = Job(actor)
 
     def _first(self, references: list[Any]) -> Any:
-        """The first of them that has something to say."""
+        """The first of these references that is ready."""
         while True:
             self.head.check()
             ready, _ = self.ray.wait(references, num_returns=1, timeout=EVERY)
@@ -212,11 +212,11 @@ class Workers:
             raise
 
     def _died_early(self) -> WhymaskError:
-        return WhymaskError(f"a Ray worker died while it loaded {self.name}; is there memory for one on every slot?")
+        return WhymaskError(f"a Ray worker died while it loaded {self.name}; check the memory per worker.")
 
 
-def _again(work: Work, queue: Queue, lost: Counter[str]) -> Iterator[Record]:
-    """What a lost worker has left goes to others, sample by sample; one that costs several workers is given up."""
+def _requeued(work: Work, queue: Queue, lost: Counter[str]) -> Iterator[Record]:
+    """Queue the samples of a lost worker one by one; one that several workers died on is recorded as failed."""
     if len(work.samples) > 1:
         queue.waiting.extendleft(Work([sample], work.rows) for sample in work.samples)
         return
@@ -231,7 +231,7 @@ def _again(work: Work, queue: Queue, lost: Counter[str]) -> Iterator[Record]:
 
 
 def _load(spec: ModelSpec, load: Callable[[ModelSpec], Model], folder: Path, threads: int | None) -> Model:
-    """Where an actor runs, paths mean what they mean here."""
+    """Load a model in an actor, in the working directory of the run, so that relative paths stay valid."""
     os.chdir(folder)
     if threads is not None:
         import torch

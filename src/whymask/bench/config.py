@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from whymask.bench.tables import read
+from whymask.bench.toml import parse
 from whymask.data.sources import SOURCES, Place, Source
 from whymask.errors import WhymaskError
 from whymask.explainer.settings import Settings
@@ -105,7 +105,7 @@ class Config:
 
     @property
     def place(self) -> Place:
-        """What sources must know."""
+        """What the sources need to know of the run."""
         return Place(self.out, {split.name for split in self.splits if split.manifest is None}, self.resize)
 
 
@@ -124,10 +124,10 @@ def read_config(path: str | Path) -> Config:
 def config(table: Mapping[str, Any], name: str = "run") -> Config:
     """The configuration a table describes; without `out` its records go to runs/NAME."""
     table = {"out": f"runs/{name}", **table}
-    sources = {key: read(kind, table[key], f"[{key}]") for key, kind in SOURCES.items() if key in table}
+    sources = {key: parse(kind, table[key], f"[{key}]") for key, kind in SOURCES.items() if key in table}
     given = {"models": _entries(table, "models", ModelSpec), "splits": _splits(table.get("splits"), sources)}
     others = {*given, *SOURCES, "methods"}
-    made = read(Config, table, "the configuration", None, others, **given, methods=(), sources=sources)
+    made = parse(Config, table, "the configuration", None, others, **given, methods=(), sources=sources)
     for fill in (made.fill, *made.fills):
         Settings(regions=made.regions, fill=fill)  # raises an error where one of them is unknown
     return replace(made, methods=_entries(table, "methods", MethodSpec, seeds=made.seeds))
@@ -137,7 +137,7 @@ def _entries(table: Mapping[str, Any], key: str, kind: type[Spec], **usual: Any)
     entries = table.get(key)
     if not isinstance(entries, list) or not entries:
         raise WhymaskError(f"the configuration needs a list of {key}.")
-    specs = tuple(read(kind, entry, f"an entry of {key}", usual) for entry in entries)
+    specs = tuple(parse(kind, entry, f"an entry of {key}", usual) for entry in entries)
     _no_name_twice([spec.name for spec in specs], key)
     return specs
 
@@ -149,7 +149,7 @@ def _no_name_twice(names: list[str], kind: str) -> None:
 
 
 def _splits(table: Any, sources: Mapping[str, Source]) -> tuple[SplitSpec, ...]:
-    """Those of a table, or else all that the sources make unasked."""
+    """The splits of a table; without one, all that the sources make by default."""
     makes = [(name, source) for source in sources.values() for name in source.makes]
     _no_name_twice([name for name, _ in makes], "splits of sources")
     if table is None:
@@ -168,7 +168,7 @@ def _splits(table: Any, sources: Mapping[str, Source]) -> tuple[SplitSpec, ...]:
 def _split(name: str, entry: Any, made: Mapping[str, str]) -> SplitSpec:
     """A split of the configuration, given the splits that its sources make and their emphases."""
     usual = made.get(name) or ("high" if name.lower().startswith(("repair", "repope")) else "ins")
-    split = read(SplitSpec, entry, f"the split {name!r}", {"emphasis": usual}, name=name)
+    split = parse(SplitSpec, entry, f"the split {name!r}", {"emphasis": usual}, name=name)
     if split.manifest is None and name not in made:
         source = next((f"{key!r} or " for key, kind in SOURCES.items() if name in kind.makes), "")
         raise WhymaskError(f"the split {name!r} needs {source}a manifest.")

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from whymask.bench.kept import Layout
+from whymask.bench.layout import Layout
 from whymask.bench.records import Record
 from whymask.bench.table import Line
 from whymask.data.manifest import Sample, manifest_of, read_manifest

@@ -20,11 +20,8 @@ CURVES = 1.2  # width of the panel of the curves, in those of the others
 GAP, EDGE = 0.09, 0.12  # inches between panels, and at the edge of the page
 LEFT, BELOW = 0.5, 0.36  # inches for the numbers and names of the curves' axes
 SHORT = 4  # methods, from which on there is little room
-REPAIRED, WRONG, GREY = (
-    LINES[2][0],
-    LINES[1][0],
-    "#777777",
-)  # green and vermilion, safe for colour blindness
+REPAIRED, WRONG = LINES[2][0], LINES[1][0]  # green and vermilion, which colour-blind readers can tell apart
+GREY = "#777777"
 
 
 @small_text

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from whymask.arrays import Bools
-from whymask.bench.kept import Layout
+from whymask.bench.layout import Layout
 from whymask.data.objects import overlap
 from whymask.explainer.answers import mistake, yes_or_no
 from whymask.explainer.case import Case, prefixes
@@ -16,10 +16,12 @@ from whymask.explainer.responder import Responder
 from whymask.explainer.together import search_together
 from whymask.methods import Recipe
 from whymask.models.memory import PeakMemory
+from whymask.results.verdict import ROUNDING
 from whymask.search import drive
 from whymask.search.driver import SearchResult
+from whymask.search.protocol import Selection
 
-Measured = dict[str, Any] | Exception
+Outcome = dict[str, Any] | Exception  # the numbers of a sample, or why there are none
 
 DIGITS = 6  # of the points of curves that are kept
 MOVED = ("insertion_auc", "deletion_auc")  # of an ordering, measured on other fills too
@@ -54,24 +56,24 @@ class Subject:
         return self._again[key]
 
 
-def measure(subjects: Sequence[Subject], wanted: Measurement) -> Iterator[tuple[int, Measured]]:
-    """(number of the subject, its numbers or why there are none), as searches end.
+def measure(subjects: Sequence[Subject], wanted: Measurement) -> Iterator[tuple[int, Outcome]]:
+    """Yield (number of the subject, its outcome) as searches end.
 
     All subjects are of one model and share its batches. When something fails, those that are left are tried one by
     one, so that one subject's failure does not affect the others.
     """
     left = dict(enumerate(subjects))
     try:
-        for number, numbers in _searched(subjects, wanted):
+        for number, found in _searched(subjects, wanted):
             del left[number]
-            yield number, numbers
+            yield number, found
     except Exception as error:
         if len(subjects) == 1:
             yield 0, error
             return
         for number, subject in left.items():
-            for _, outcome in measure([subject], wanted):
-                yield number, outcome
+            for _, result in measure([subject], wanted):
+                yield number, result
 
 
 def _searched(subjects: Sequence[Subject], wanted: Measurement) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -96,27 +98,42 @@ def numbers(subject: Subject, wanted: Measurement, found: SearchResult) -> dict[
         "label": case.bound.target.label,
         **({"layout": Layout.of(case)} if wanted.keep else {}),
     }
+    return counted | (_of_mask if found.order is None else _of_ordering)(subject, wanted, found)
+
+
+def _of_ordering(subject: Subject, wanted: Measurement, found: SearchResult) -> dict[str, Any]:
+    """The curves of an ordering, on other fills too, its true objects and its repairs."""
+    assert found.order is not None
+    case, order = subject.case, found.order.tolist()
+    curves = case.replay(order)
+    ends = {"full": float(curves.insertion[-1]), "blank": float(curves.deletion[-1])}
     mask = [] if found.selection is None else list(found.selection.regions)
-    if found.order is not None:
-        order = found.order.tolist()
-        curves = case.replay(order)
-        ends = {"full": float(curves.insertion[-1]), "blank": float(curves.deletion[-1])}
-        result = {**curves.summary(), **ends, "replay": curves.forwards, "order": order, "mask": mask}
-        for fill in wanted.fills:
-            moved = subject.again(fill=fill).replay(order).summary()
-            result |= {f"{name}/{fill}": moved[name] for name in MOVED}
-        if wanted.keep:
-            result |= {name: getattr(curves, name).round(DIGITS).tolist() for name in ("insertion", "deletion")}
-        first = order[: case.model.default_k]
-        return {**counted, **result, **_overlap(subject, first), **repair(case, prefixes(order), wanted.keep)}
+    result = {**curves.summary(), **ends, "replay": curves.forwards, "order": order, "mask": mask}
+    for fill in wanted.fills:
+        moved = subject.again(fill=fill).replay(order).summary()
+        result |= {f"{name}/{fill}": moved[name] for name in MOVED}
+    if wanted.keep:
+        result |= {name: getattr(curves, name).round(DIGITS).tolist() for name in ("insertion", "deletion")}
+    return result | _overlap(subject, order[: case.model.default_k]) | repair(case, prefixes(order), wanted.keep)
+
+
+def _of_mask(subject: Subject, wanted: Measurement, found: SearchResult) -> dict[str, Any]:
+    """The scores of a mask, on other fills and after smaller budgets too, its true objects and its repair."""
+    assert found.selection is not None
+    case, mask = subject.case, list(found.selection.regions)
     kept = np.isin(np.arange(case.partition.n), mask)
     ((score, removed, full, blank),), _ = case.ask(np.array([kept, ~kept, kept | True, kept & False]))
-    scores = {"score": float(score), "removed_score": float(removed), "full": float(full), "blank": float(blank)}
-    scores |= {f"score/{fill}": _score(subject.again(fill=fill), kept) for fill in wanted.fills}
-    scores |= {f"score@{budget}": _score(case, _mask_at(wanted, found, budget)) for budget in wanted.budgets}
+    result: dict[str, Any] = {
+        "score": float(score),
+        "removed_score": float(removed),
+        "full": float(full),
+        "blank": float(blank),
+    }
+    result |= {f"score/{fill}": _score(subject.again(fill=fill), kept) for fill in wanted.fills}
+    result |= {f"score@{budget}": _score(case, _mask_at(wanted, found, budget)) for budget in wanted.budgets}
     area = float(case.partition.areas[mask].sum())
-    result = {**counted, **scores, **_enough(found, score), "area": area, "mask": mask}
-    return {**result, **_overlap(subject, mask), **repair(case, kept[None], wanted.keep)}
+    result |= {**_enough(found.selection, score), "area": area, "mask": mask}
+    return result | _overlap(subject, mask) | repair(case, kept[None], wanted.keep)
 
 
 def _score(case: Case, kept: Bools) -> float:
@@ -133,11 +150,11 @@ def _mask_at(wanted: Measurement, found: SearchResult, budget: int) -> Bools:
     return found.mask
 
 
-def _enough(found: SearchResult, score: float) -> dict[str, Any]:
-    """Of a search for the smallest mask: how large that is, and whether it reaches its goal."""
-    if found.selection is None or found.selection.goal is None:
+def _enough(selection: Selection, score: float) -> dict[str, Any]:
+    """The size of the smallest mask, and whether it reaches its goal; empty for other searches."""
+    if selection.goal is None:
         return {}
-    return {"size": int(found.selection.mask.sum()), "sufficient": bool(score >= found.selection.goal - 1e-6)}
+    return {"size": int(selection.mask.sum()), "sufficient": bool(score >= selection.goal - ROUNDING)}
 
 
 def _overlap(subject: Subject, regions: Sequence[int]) -> dict[str, float]:
@@ -152,12 +169,11 @@ def repair(case: Case, rows: Bools, keep: bool = False) -> dict[str, Any]:
     which prefixes repair.
     """
     target = case.bound.target
-    whole = np.ones((1, case.partition.n), dtype=bool)
-    (top,) = case.responses.answers_to(whole)
+    (top,) = case.responses.answers_to(case.whole_image)
     word = yes_or_no(target.label) is not None and target.label.isalpha()
     if top is None or (top == target.index if target.numbered else not word):
         return {}
-    ((given, right),) = replies(case, whole)
+    ((given, right),) = replies(case, case.whole_image)
     if right:
         return {}
     answers = replies(case, rows)

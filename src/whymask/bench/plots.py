@@ -77,7 +77,7 @@ def curves_plot(panels: Sequence[Panel]) -> Figure:
 
 
 def _style(i: int) -> dict[str, Any]:
-    """Of the i-th line; where colours recur, markers differ."""
+    """The style of the i-th line; where colours recur, markers differ."""
     colour, line = LINES[i % len(LINES)]
     marker = MARKERS[(i + i // len(LINES)) % len(MARKERS)]
     return {"color": colour, "linestyle": line, "marker": marker, "markersize": 4}
@@ -156,7 +156,7 @@ def varied(block: Sequence[Line], name: str) -> list[list[Line]]:
 
 
 def _settings(line: Line, without: Sequence[str]) -> dict[str, Any]:
-    """Of a row, its parameters among them, but for some; budgets change no result."""
+    """The settings and parameters of a row except some; budgets are left out, as they change no result."""
     settings = {name: value for name, value in line.row.settings.items() if name not in ("parameters", "budgets")}
     parameters = line.row.settings.get("parameters", {})
     return {**settings, **{name: value for name, value in parameters.items() if name not in without}}

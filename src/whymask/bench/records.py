@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from filelock import FileLock, Timeout
 
-from whymask.bench.kept import Layout
+from whymask.bench.layout import Layout
 from whymask.errors import WhymaskError
 from whymask.utils.digest import digest
 from whymask.utils.files import atomic, sync_folder, writable
@@ -59,7 +59,7 @@ class Row:
         return digest([*self.names, self.settings])
 
     def key(self, sample: str, seed: int) -> str:
-        """Of one result, given the digest of its sample."""
+        """The key of one result, given the digest of its sample."""
         return digest([self.hash, sample, seed])
 
 
@@ -77,7 +77,7 @@ class Store:
         self.refresh()
 
     def refresh(self) -> None:
-        """Read what was written since."""
+        """Read what has been written since the last call."""
         for file in sorted((self.folder / "rows").glob("*.json")):
             if file.stem not in self.rows:
                 self.rows[file.stem] = _row(file)
@@ -135,7 +135,7 @@ class Store:
         self._know(record)
 
     def close(self) -> None:
-        """Done with writing."""
+        """Close the file that this process writes."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -160,8 +160,8 @@ class Store:
 
     def _cannot_write(self, error: OSError) -> WhymaskError:
         return WhymaskError(
-            f"cannot write to {self.folder}: {error.strerror}; nothing written before is lost, and the same command "
-            "goes on from there."
+            f"cannot write to {self.folder}: {error.strerror}; earlier records are kept, and the same command "
+            "resumes the run."
         )
 
     def _know(self, record: Record) -> None:

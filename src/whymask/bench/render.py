@@ -13,34 +13,36 @@ from whymask.bench.table import COLUMNS, COST, PROFILE, REPAIRS, Cell, Column, L
 DASH = "—"
 STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
 LEGEND = (
-    "Means over samples with bootstrap 95 % intervals, shares of samples with Wilson's. MEC counts distinct masked "
-    f"images, {DASH} is what a method does not have; methods are ranked by the bold column."
+    "Numbers are means over samples with bootstrap 95 % intervals; shares of samples have Wilson intervals. MEC counts "
+    f"distinct masked images. {DASH} means that a method has no such number. Methods are ranked by the column in bold."
 )
 AREAS = "@30 and @50 are the insertion score at 30 % and 50 % of the area, linear between regions."
 REST = (
-    "Score is the score of the mask alone, Score of rest that of the image without it (lower is better), the nearest "
-    "to the DelAUC that the paper lists for direct masks."
+    "Score is the score of the mask alone, Score of rest that of the image without the mask (lower is better); the "
+    "latter is the closest number to the DelAUC that the paper lists for direct masks."
 )
 UNCACHED = (
-    "MEC without cache counts every masked image a search asks for, repeated ones too. The paper caches only sampled "
-    "masks, so its count of the same search lies between the two."
+    "MEC without cache counts repeated images each time. The paper caches only sampled masks, so its count for the "
+    "same search lies between MEC and MEC without cache."
 )
 REPAIRED = (
-    "Of wrong answers: Repair Rate is the share that the mask, or a prefix of the ordering, repairs, failed counts the "
-    "rest, AMCR is the mean of the smallest area whose removal repairs (1 where none does), CSR@10 the share where "
-    "that is at most 10 %, kept is the area of the mask, or of the shortest prefix that repairs."
+    "For wrong answers: Repair Rate is the share of answers that the mask, or a prefix of the ordering, repairs, and "
+    "failed the number of the others. AMCR is the mean of the smallest area whose removal repairs the answer (1 if "
+    "none does), CSR@10 the share of samples for which that area is at most 10 %. Kept is the area of the mask, or "
+    "of the shortest prefix that repairs."
 )
-GRADIENTS = "* uses gradients first, which are not counted; the forwards that follow are."
+GRADIENTS = "A star (*) marks methods that use gradients first: these are not counted, the forwards that follow are."
 SHOWN = (
     "On object is the share of the mask, or of the first regions of an ordering (as many as masks usually have), that "
-    "lies on the true objects; object area, their share of the image, is what chance would give."
+    "lies on the true objects. Object covered is the share of the objects that it covers. Object area is the objects' "
+    "share of the image, which is what On object would be by chance."
 )
 WHOLE, OF_REPAIRS, BY_FORWARDS, ON_FILLS = "", ", answers repaired", ", by forwards", ", on other fills"
 """The tables that columns are divided into, by the end of their title."""
 BUDGETS = "Score@B is the score of the mask that the same search returns after B forwards."
-FILLS = "Columns that name a fill: what was found with the fill of the search, measured on that one."
-ENOUGH = "Enough is the share of samples with a mask that reaches its goal, regions the size of the mask."
-PAIRED = "Differences to {against} on the same samples; {stars} by a paired sign-flip test."
+FILLS = "Columns that name a fill score the same results on that fill; the search used another one."
+ENOUGH = "Enough is the share of samples whose mask reaches the goal of the search, regions the size of the mask."
+PAIRED = "Differences to {against} are paired by sample; {stars} by a paired sign-flip test."
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ def as_markdown(table: Table, *, profile: bool = False) -> str:
             if i == 0:
                 lines.append("|---" * len(row) + "|")
         lines.append("")
-    return "\n".join([*lines, *notes(table), ""])
+    return "\n".join([*lines, *(f"- {note}" for note in notes(table)), ""])
 
 
 def as_latex(table: Table, *, profile: bool = False) -> str:
@@ -245,7 +247,7 @@ def _gap(cell: Cell | None, column: Column) -> str:
 
 
 def notes(table: Table) -> list[str]:
-    """What to know to read the tables."""
+    """How to read the tables, in sentences."""
     stars = ", ".join(f"{mark} p < {limit}" for limit, mark in reversed(STARS))
     there = {name for line in table.lines for name in line.cells}
     parts = {_part(name) for name in there}
@@ -266,7 +268,7 @@ def notes(table: Table) -> list[str]:
             lines.append(note)
     failed = sum(line.failed for line in table.lines)
     if failed:
-        lines.append(f"{failed} results failed and are in no mean.")
+        lines.append(f"{failed} results failed and are not part of any mean.")
     if table.skipped:
         lines.append(
             f"Skipped lines of the records: {table.skipped} (damaged, or the file of their row is missing); the same "

@@ -10,7 +10,7 @@ import numpy as np
 
 from whymask.bench.cluster import Workers, connected
 from whymask.bench.config import Config, ModelSpec
-from whymask.bench.kept import has_layout
+from whymask.bench.layout import has_layout
 from whymask.bench.records import Record, Row, Store
 from whymask.bench.work import Item, Queue, Work
 from whymask.bench.worker import Plan, Worker, load_model

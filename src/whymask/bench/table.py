@@ -68,7 +68,7 @@ PLACES = {name: place for place, name in enumerate(COLUMNS)}
 
 
 def column(name: str) -> Column | None:
-    """How tables show a number of the records; None where they do not.
+    """How tables show a number of the records; None where they leave it out.
 
     "score@80" is the score after 80 forwards, "score/blur" the score on another fill.
     """
@@ -155,7 +155,7 @@ def table(runs: Sequence[str | Path], against: str | None = None, methods: Seque
             raise unknown("row", name, known)
     if methods:
         lines = [line for line in lines if line.row.method in wanted]
-    hashed = digest(sorted((line.row.hash, line.samples, _told(line)) for line in lines))
+    hashed = digest(sorted((line.row.hash, line.samples, _numbered(line)) for line in lines))
     made = Table(lines, against, hashed, found.skipped)
     for block in made.blocks:
         _fill(block, next((line for line in block if line.row.method == against), None))
@@ -288,7 +288,7 @@ def difference(ours: Line, theirs: Line, column: str, other: str | None = None) 
     return ratio, Cell(float(gaps.mean()), float(low), float(high), len(pair), float(p))
 
 
-def _told(line: Line) -> list[tuple[str, list[float]]]:
+def _numbered(line: Line) -> list[tuple[str, list[float]]]:
     return [(name, v.tolist()) for name, v in line.values.items() if name not in PROFILE]
 
 

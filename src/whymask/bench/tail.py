@@ -41,12 +41,12 @@ class Gap:
 
     @property
     def share(self) -> float:
-        """Of the samples, those with a large gap."""
+        """The share of samples with a large gap."""
         return float((self.gaps > LARGE).mean())
 
     @property
     def held(self) -> float:
-        """Of the sum of all positive gaps, what the large ones hold."""
+        """The share of the sum of all positive gaps that the large ones account for."""
         positive = self.gaps[self.gaps > 0].sum()
         return float(self.gaps[self.gaps > LARGE].sum() / positive) if positive else 0.0
 
@@ -62,11 +62,11 @@ def tail(runs: Sequence[str | Path], method: str = "phasewin", against: str = "g
     for model, split in dict.fromkeys(names[:2] for names in lines):
         pair = lines.get((model, split, method)), lines.get((model, split, against))
         if pair[0] is not None and pair[1] is not None:
-            parts.append(f"### {model}, {split}\n\n{_words_of(Gap.between(pair[0], pair[1]), shown)}")
+            parts.append(f"### {model}, {split}\n\n{_markdown(Gap.between(pair[0], pair[1]), shown)}")
     return "\n".join(parts)
 
 
-def _words_of(gap: Gap, shown: int) -> str:
+def _markdown(gap: Gap, shown: int) -> str:
     gaps = gap.gaps
     mean, median = float(gaps.mean()), float(np.median(gaps))
     samples = "sample" if len(gaps) == 1 else "samples"

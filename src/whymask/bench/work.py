@@ -1,4 +1,4 @@
-"""What is left to compute: pieces of work, each claimed by one process at a time."""
+"""The work that is left: groups of samples, each claimed by one process at a time."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -21,7 +21,7 @@ class Planned(NamedTuple):
 
 
 class Item(NamedTuple):
-    """One result, there or not."""
+    """One result to compute; it may have a record already."""
 
     row: Row
     seed: int
@@ -30,7 +30,7 @@ class Item(NamedTuple):
 
     @property
     def names(self) -> dict[str, Any]:
-        """What its record begins with."""
+        """The fields that identify its record."""
         return {"key": self.key, "row": self.row.hash, "sample": self.sample.id, "seed": self.seed}
 
 
@@ -43,7 +43,7 @@ class Work:
 
     @property
     def name(self) -> str:
-        """The same for every process that would do this work."""
+        """A name that is the same in every process."""
         return digest([self.rows[0].row.names[:2], [sample.id for sample, _ in self.samples]])
 
     @property
@@ -56,12 +56,12 @@ class Work:
         return (Item(row, seed, sample, row.key(content, seed)) for sample, content in self.samples)
 
     def missing(self, store: Store) -> set[str]:
-        """The keys of results that are not there."""
+        """The keys of results without a record."""
         return {item.key for item in self.items if item.key not in store.records}
 
 
 class Claim(NamedTuple):
-    """A piece of work that no other process does until `held` is closed, and the keys that it lacks."""
+    """Work that no other process does until `held` is closed, and the keys of its missing results."""
 
     work: Work
     missing: set[str]
@@ -69,7 +69,7 @@ class Claim(NamedTuple):
 
 
 class Queue:
-    """Pieces of work that wait for somebody to do them."""
+    """Work that this process has not claimed."""
 
     def __init__(self, work: Iterable[Work], store: Store) -> None:
         self.store = store
@@ -80,10 +80,10 @@ class Queue:
         return bool(self.waiting or self.elsewhere)
 
     def claim(self, *, wait: bool = True) -> Claim | None:
-        """The next piece that lacks results; None where there is none.
+        """Claim the next work with missing results; None where there is none.
 
-        What other processes do is looked at again when nothing else is left, to do what they leave if they end early:
-        then this waits for them, unless `wait` is False.
+        When only the work of other processes is left, this waits for them, unless `wait` is False, and claims what they
+        leave if they end early.
         """
         while self.waiting or (self.elsewhere and wait):
             last = not self.waiting

@@ -5,8 +5,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from whymask.bench.config import EMPHASES, Config, MethodSpec, ModelSpec, SplitSpec
-from whymask.bench.kept import Layout
-from whymask.bench.measure import Measured, Measurement, Subject, measure
+from whymask.bench.layout import Layout
+from whymask.bench.measure import Measurement, Outcome, Subject, measure
 from whymask.bench.records import Record, Row
 from whymask.bench.work import Item, Planned, Queue, Work
 from whymask.data.manifest import Sample
@@ -22,14 +22,14 @@ SCHEMA = 1  # of the records: a change in what the numbers mean
 
 
 class Plan(NamedTuple):
-    """What a model is to explain."""
+    """The samples that a model explains, and the rows."""
 
     samples: dict[str, list[Sample]]  # by split; the run adds those of manifests
     rows: dict[str, list[Planned]]  # by split
 
 
 def load_model(spec: ModelSpec) -> Model:
-    """The model of a configuration, or one sentence why it cannot be had."""
+    """Load the model of a configuration; any failure is a WhymaskError."""
     try:
         return load(spec.id, **spec.options)
     except WhymaskError:
@@ -60,7 +60,7 @@ class Worker:
         return self.model.fingerprint
 
     def ready(self) -> None:
-        """Load it now."""
+        """Load the model now."""
         _ = self.model
 
     def plan(self, read: Mapping[str, list[Sample]]) -> Plan:
@@ -78,12 +78,12 @@ class Worker:
         return Plan(samples, rows)
 
     def layouts(self, samples: Sequence[Sample]) -> list[Layout]:
-        """Where the regions of these samples lie."""
+        """The regions of these samples."""
         cases = (self.explainer.case(one.image, target=one.target, question=one.question) for one in samples)
         return [Layout.of(case) for case in cases]
 
     def results(self, queue: Queue) -> Iterator[Record]:
-        """Everything that has no record yet; who gets a record must append it before asking for the next one."""
+        """Compute everything that has no record; the caller appends each record before it asks for the next."""
         while claim := queue.claim():
             with claim.held:
                 yield from self.compute(claim.work, claim.missing)
@@ -148,9 +148,7 @@ class Worker:
         )
 
 
-def _outcomes(
-    pairs: Sequence[tuple[Item, Subject | Exception]], wanted: Measurement
-) -> Iterator[tuple[Item, Measured]]:
+def _outcomes(pairs: Sequence[tuple[Item, Subject | Exception]], wanted: Measurement) -> Iterator[tuple[Item, Outcome]]:
     ready = [(item, subject) for item, subject in pairs if isinstance(subject, Subject)]
     yield from ((item, subject) for item, subject in pairs if isinstance(subject, Exception))
     if ready:

@@ -23,7 +23,9 @@ ConfigFile = Annotated[Path, typer.Argument(help="A TOML file, see configs/.", s
 Runs = Annotated[list[Path], typer.Argument(help="Folders of runs.", show_default=False)]
 Out = Annotated[Path | None, typer.Option(help="Folder of the records; by default the configuration's.")]
 Shard = Annotated[str | None, typer.Option(help="I/N: only the samples I, I + N, I + 2N, ... (I from 0).")]
-Ray = Annotated[str | None, typer.Option(help="Compute on the Ray at this address; auto: one at hand, or a new one.")]
+Ray = Annotated[
+    str | None, typer.Option(help="Run on the Ray cluster at this address; auto: an existing local one, or a new one.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
 
 
@@ -31,8 +33,8 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
 def run(config: ConfigFile, out: Out = None, shard: Shard = None, ray: Ray = None, quiet: Quiet = False) -> None:
     """Run every model, split, method and seed of a configuration that has no record yet.
 
-    A run that was stopped goes on with the same command. Exit code 1: some samples failed; they are tried again when
-    the command is given again. Exit code 3: the head of the Ray cluster was lost.
+    The same command resumes a run that was stopped. Exit code 1: some samples failed; the same command tries them
+    again. Exit code 3: the head of the Ray cluster was lost.
     """
     from whymask.bench.config import read_config
 
@@ -82,7 +84,7 @@ def print_table(
     against: Annotated[str | None, typer.Option(help="Compare every row with this one, on the same samples.")] = None,
     methods: Annotated[list[str] | None, typer.Option("--method", help="Only this row; may be repeated.")] = None,
     kind: Annotated[str, typer.Option("--format", help="md, latex, csv or json.")] = "md",
-    profile: Annotated[bool, typer.Option("--profile", help="Time, forwards a second and peak memory too.")] = False,
+    profile: Annotated[bool, typer.Option("--profile", help="Add time, forwards per second and peak memory.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write to this file instead.")] = None,
 ) -> None:
     """Print the paper's columns for every model and split of runs, with intervals and paired differences."""
@@ -110,7 +112,7 @@ def draw_figures(
     methods: Annotated[list[str] | None, typer.Option("--method", help="Show this row; may be repeated.")] = None,
     against: Annotated[str | None, typer.Option(help="The row that the others are compared with.")] = None,
     samples: Annotated[list[str] | None, typer.Option("--sample", help="Show this sample; may be repeated.")] = None,
-    shown: Annotated[int, typer.Option(help="How many samples to pick, where none is named.", min=1)] = 3,
+    shown: Annotated[int, typer.Option(help="Number of samples to pick if none is named.", min=1)] = 3,
     model: Annotated[str | None, typer.Option(help="Only of this model.")] = None,
     split: Annotated[str | None, typer.Option(help="Only of this split.")] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder to write to; by default RUN/figures.")] = None,
@@ -138,7 +140,7 @@ def export_records(
     runs: Runs,
     out: Annotated[Path, typer.Option("--out", "-o", help="The Parquet file to write.")] = Path("records.parquet"),
 ) -> None:
-    """Write all records of runs into one Parquet file, a line each, with names and settings of their rows."""
+    """Write all records of runs into one Parquet file, with the names and settings of their rows."""
     from whymask.bench.export import export
 
     print(f"{export(runs, out)} records in {out}.")

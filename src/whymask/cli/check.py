@@ -21,11 +21,11 @@ def check(
         typer.Argument(help="Photos: files, folders, patterns; by default six of scikit-image.", show_default=False),
     ] = None,
     question: Question = None,
-    seeds: Annotated[int, typer.Option(help="How many seeds to compare.")] = SEEDS,
+    seeds: Annotated[int, typer.Option(help="Number of seeds to compare.")] = SEEDS,
     *,
     options: Options,
 ) -> None:
-    """Check whether a model's evidence can be believed: other answers, seeds, fills and shuffled weights.
+    """Check whether a model's evidence can be trusted: other answers, seeds, fills and randomised weights.
 
     Prints a page in Markdown. Other answers are by default three classes drawn at random.
     """

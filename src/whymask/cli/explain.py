@@ -44,7 +44,7 @@ class Several:
         """How many answers there are."""
         if self.words:
             if self.text is None:
-                raise WhymaskError("--dry-run asks the model nothing, and so needs the answer: pass --text.")
+                raise WhymaskError("--dry-run does not run the model, so it needs the answer: pass --text.")
             return sum(not span.function for span in check_text(self.text))
         return self.top if self.top is not None else len(self.answers) or None
 

@@ -46,7 +46,7 @@ def methods(
         print(*(_line(method) for method in shown if not method.baseline), sep="\n")
         print("\nBaselines:", *(_line(method) for method in shown if method.baseline), sep="\n")
         print(
-            '\nWhat can follow a mask, joined by "+":',
+            '\nStages that can follow a mask, joined by "+":',
             *_following(),
             f"The default is {METHOD}, or, for a given number of regions, {OF_SIZE}.",
             sep="\n",

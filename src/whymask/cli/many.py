@@ -81,10 +81,10 @@ def images_of(arguments: Iterable[str], out: Path | None = None) -> list[str]:
             found += [line.rstrip("\r\n") for line in sys.stdin if line.strip()]
         elif path.is_dir():
             if out is not None and out.exists() and path.samefile(out):
-                raise WhymaskError(f"{path} is where the results go: pass another folder as --out.")
+                raise WhymaskError(f"{path} is the folder of the results: pass another folder as --out.")
             inside = sorted(str(file) for file in path.iterdir() if file.suffix.lower() in SUFFIXES and file.is_file())
             if not inside:
-                raise WhymaskError(f"there is no image in {path}; those in folders below are found by '{path}/**/*'.")
+                raise WhymaskError(f"there is no image in {path}; to search subfolders too, pass '{path}/**/*'.")
             found += inside
         elif has_magic(argument) and not path.exists():
             matching = sorted(file for file in glob(argument, recursive=True) if Path(file).suffix.lower() in SUFFIXES)
@@ -161,7 +161,7 @@ def _names(paths: Sequence[str], task: Task, explainer: Explainer) -> tuple[dict
 
 
 def _content(value: str) -> str | None:
-    """What a file that an option names holds."""
+    """The digest of the file that an option names, if it names one."""
     try:
         return hashlib.sha256(Path(value).read_bytes()).hexdigest()
     except OSError:
@@ -196,7 +196,7 @@ def _explained(task: Task, explainer: Explainer, todo: dict[str, str]) -> Iterat
 
 
 def _in_processes(task: Task, todo: dict[str, str], jobs: int) -> Iterator[Outcome]:
-    """The same in several processes, each with its own model."""
+    """As `_explained`, in several processes, each with its own model."""
     items = list(todo.items())
     size = max(1, min(CHUNK, -(-len(items) // jobs)))
     chunks = [dict(items[start : start + size]) for start in range(0, len(items), size)]
@@ -242,7 +242,7 @@ def _start(task: Task) -> None:
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    """End this process without a word, but not before what it has begun to write is removed."""
+    """End this process silently, after removing what it was writing."""
     sys.exit(128 + number)
 
 

@@ -24,6 +24,8 @@ from whymask.results.base import Explanation
 from whymask.utils.files import writable
 
 ImageFile = Annotated[str, typer.Argument(help="The image file, scene:N or described:N.", show_default=False)]
+Device = Annotated[str | None, typer.Option(help="cpu, cuda or mps.")]
+Dtype = Annotated[str | None, typer.Option(help="fp32, fp16, bf16 or fp64.")]
 Question = Annotated[str | None, typer.Option(help="The question, for models that answer questions.")]
 
 
@@ -57,12 +59,14 @@ class Options:
     seed: Annotated[int, typer.Option(help="Seed of every random choice.")] = 0
     budget: Annotated[int | None, typer.Option(help="Maximum number of forwards of a search.")] = None
     batch_size: Annotated[int | None, typer.Option(help="Images per model batch.")] = None
-    null: Annotated[int, typer.Option(help="Search for this many other classes too: is the mask above chance?")] = 0
+    null: Annotated[
+        int, typer.Option(help="Search for this many other classes too, to test whether the mask is above chance.")
+    ] = 0
     keep: Annotated[
         str | None, typer.Option(help="With --k auto: what to keep, a share of the score (by default 0.9) or answer.")
     ] = None
-    device: Annotated[str | None, typer.Option(help="cpu, cuda or mps.")] = None
-    dtype: Annotated[str | None, typer.Option(help="fp32, fp16, bf16 or fp64.")] = None
+    device: Device = None
+    dtype: Dtype = None
     model_option: Annotated[
         list[str] | None, typer.Option(help="NAME=VALUE for the model, such as classes=names.txt; may be repeated.")
     ] = None
@@ -70,9 +74,9 @@ class Options:
         str | None, typer.Option(help="For a served model: the price of a million tokens, IN/OUT, such as 0.15/0.60.")
     ] = None
     max_requests: Annotated[
-        int | None, typer.Option(help="The most requests to send to a served model, for all images together.")
+        int | None, typer.Option(help="Maximum number of requests to a served model, for all images together.")
     ] = None
-    max_cost: Annotated[float | None, typer.Option(help="The most that these may cost, by --price.")] = None
+    max_cost: Annotated[float | None, typer.Option(help="Maximum cost of these requests, by --price.")] = None
     out: Annotated[Path, typer.Option(help="Folder for the picture and the result.")] = Path("whymask-out")
     as_json: Json = False
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bars.")] = False

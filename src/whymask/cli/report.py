@@ -59,10 +59,10 @@ def _replayed(explanation: Any, path: Path) -> Any:
     try:
         name = explanation.provenance.get("model")
         if name not in MODELS:  # a file from elsewhere must not make us load, or send the image to, what it names
-            raise WhymaskError(f"{name!r} is not a model of this package; whymask.replay does it with your model.")
+            raise WhymaskError(f"{name!r} is not a model of this package; call whymask.replay with your model.")
         model = load(name)
         if model.fingerprint != explanation.provenance.get("model_fingerprint"):
-            raise WhymaskError(f"{model.name} has other weights or preprocessing now.")
+            raise WhymaskError(f"the weights or the preprocessing of {model.name} have changed.")
         return explanation.with_curves(replay(explanation, model))
     except WhymaskError as error:
         print(f"whymask: the report of {path} has no curves, as it cannot be replayed: {error}", file=sys.stderr)

@@ -7,10 +7,13 @@ from typing import Annotated
 
 import typer
 
-from whymask.cli.options import values
+from whymask.cli.options import Device, Dtype, values
 from whymask.errors import WhymaskError
 from whymask.models.registry import MODELS, find, load
 from whymask.utils.redact import public
+
+Host = Annotated[str, typer.Option(help="The address to listen on; the default is for this machine only.")]
+Port = Annotated[int, typer.Option(help="The port; 0 picks a free one.")]
 
 
 def serve(
@@ -18,15 +21,13 @@ def serve(
         list[str] | None,
         typer.Option(help="A model to offer on the page; may be repeated. By default all that are installed."),
     ] = None,
-    host: Annotated[str, typer.Option(help="The address to listen on; the default is for this machine only.")] = (
-        "127.0.0.1"
-    ),
-    port: Annotated[int, typer.Option(help="The port; 0 picks a free one.")] = 8000,
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
     allow_host: Annotated[
         list[str] | None,
         typer.Option(help="Another host name under which browsers may reach this server; may be repeated."),
     ] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda or mps.")] = None,
+    device: Device = None,
     model_option: Annotated[list[str] | None, typer.Option(help="NAME=VALUE for the models; may be repeated.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("whymask-out/served"),
 ) -> None:
@@ -63,10 +64,8 @@ def _serving(url: str) -> None:
 
 def serve_model(
     model: Annotated[str, typer.Argument(help="A multimodal model: tiny-qwen, Qwen/Qwen3-VL-4B-Instruct, a folder.")],
-    host: Annotated[str, typer.Option(help="The address to listen on; the default is for this machine only.")] = (
-        "127.0.0.1"
-    ),
-    port: Annotated[int, typer.Option(help="The port; 0 picks a free one.")] = 8000,
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
     allow_host: Annotated[
         list[str] | None,
         typer.Option(help="Another host name under which clients may reach this server; may be repeated."),
@@ -78,8 +77,8 @@ def serve_model(
             help="The key that every request must carry; by default none on this machine, a random one elsewhere.",
         ),
     ] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda or mps.")] = None,
-    dtype: Annotated[str | None, typer.Option(help="fp32, fp16, bf16 or fp64.")] = None,
+    device: Device = None,
+    dtype: Dtype = None,
     model_option: Annotated[list[str] | None, typer.Option(help="NAME=VALUE for the model; may be repeated.")] = None,
 ) -> None:
     """Serve a multimodal model as an OpenAI-compatible chat endpoint, with vLLM's request fields."""
@@ -89,7 +88,7 @@ def serve_model(
     given = {name: value for name, value in (("device", device), ("dtype", dtype)) if value is not None}
     loaded = load(model, **values("--model-option", model_option), **given)
     if not isinstance(loaded, Mllm):
-        raise WhymaskError(f"{public(model)} is no multimodal model that answers in words: 'whymask serve' serves it.")
+        raise WhymaskError(f"{public(model)} is not a multimodal model that generates text: use 'whymask serve'.")
     ready = partial(_ready, given=api_key is not None)
     run(loaded, host=host, port=port, allow_hosts=allow_host or (), api_key=api_key, ready=ready)
 

@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from os.path import relpath
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,6 @@ from whymask.arrays import Bools
 from whymask.errors import WhymaskError, unknown
 from whymask.utils.digest import digest
 from whymask.utils.files import atomic
-
-FIELDS = ("id", "image", "target", "question", "mask", "plain")
 
 
 @dataclass(frozen=True)
@@ -38,6 +36,9 @@ class Sample:
         except (OSError, ValueError):  # a name that no file can have is a ValueError
             return None
         return digest([files[0], self.target, self.question, *files[1:]])
+
+
+FIELDS = tuple(field.name for field in fields(Sample))
 
 
 def manifest_of(run: Path, model: str, split: str) -> Path:
@@ -133,10 +134,10 @@ def _content(image: str) -> str:
 
 
 def _placed(image: str, folder: Path) -> str:
-    """As it is named in a file in this folder."""
+    """The name of an image in a file in this folder."""
     return image if _named(image) else Path(relpath(image, folder)).as_posix()
 
 
 def _named(image: str) -> bool:
-    """Whether the image is no file but something with a name of its own (a drive letter is part of a path)."""
+    """Whether the image is not a file but has a name such as scene:12 (a drive letter is part of a path)."""
     return re.match(r"[a-z]{2,}:", image) is not None

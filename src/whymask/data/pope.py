@@ -15,6 +15,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from whymask.arrays import Bools
 from whymask.errors import WhymaskError, unknown
 from whymask.utils.files import atomic
 
@@ -108,7 +109,7 @@ def find_images(questions: Iterable[Question], folder: str | Path) -> dict[str, 
     return {name: where / name for name in names}
 
 
-def together(there: NDArray[np.bool_]) -> NDArray[np.int64]:
+def together(there: Bools) -> NDArray[np.int64]:
     """How often objects come together, (objects, objects), from what images show (images, objects).
 
     Its diagonal holds how often each occurs at all.
@@ -118,7 +119,7 @@ def together(there: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 def pick(
-    there: NDArray[np.bool_], counts: NDArray[np.int64], sampling: Sampling, rng: np.random.Generator
+    there: Bools, counts: NDArray[np.int64], sampling: Sampling, rng: np.random.Generator
 ) -> list[tuple[int, Label]]:
     """Which objects to ask about, given those there (objects,) and how often they come together."""
     if sampling not in get_args(Sampling):

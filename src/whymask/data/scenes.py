@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from whymask.data.pope import EACH, Question, Sampling, ask, pick, together
 from whymask.images.scenes import OBJECTS, SEED, generator, plan, scene
 
-COUNTED = 4000  # training scenes whose objects tell what is popular and what comes together
+COUNTED = 4000  # training scenes over whose objects frequencies are counted
 
 
 def questions(sampling: Sampling, images: int = 500) -> list[Question]:
@@ -26,7 +26,7 @@ def questions(sampling: Sampling, images: int = 500) -> list[Question]:
 
 
 def file_name(number: int) -> str:
-    """Of a test scene."""
+    """The file name of a test scene."""
     return f"scene_{number:06}.png"
 
 
@@ -37,7 +37,7 @@ def tested(images: int) -> list[int]:
 
 @cache
 def _there(number: int) -> tuple[str, ...]:
-    """What a test scene shows."""
+    """The names of the objects in a test scene."""
     return scene("test", number).objects
 
 

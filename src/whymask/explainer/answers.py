@@ -39,7 +39,7 @@ def mistake(answer: str, want: str) -> Mistake | None:
 def first_choices(bound: Bound) -> frozenset[int]:
     """The first choices of a model (`Response.top`) by which it gives the answer that is explained."""
     if bound.target.is_score:
-        raise WhymaskError("a function that returns one number gives no answers: keep a share of its score, keep=0.9.")
+        raise WhymaskError("a function that returns one number has no answers: keep a share of its score, keep=0.9.")
     if bound.target.numbered:
         return frozenset([bound.target.index])
     answer = getattr(bound, "answer", None)

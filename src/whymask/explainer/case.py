@@ -36,7 +36,8 @@ from whymask.results.base import ExplainedImage
 from whymask.results.mask import EvidenceMask
 from whymask.results.ordering import Ordering
 from whymask.search.answer import AnswerOracle, score
-from whymask.search.driver import Piece, Progress, Search, SearchResult, drive, in_batches
+from whymask.search.batches import Piece, in_batches
+from whymask.search.driver import Progress, Search, SearchResult, drive
 from whymask.search.measured import Measured, MeasuredOracle
 from whymask.search.objective import SUFF_NECC, SUFFICIENCY, Ledger, Objective, OverFills
 from whymask.search.oracle import Oracle, Responses
@@ -61,12 +62,12 @@ class Case:
     bound: Bound
     partition: Partition
     batching: Batching
-    settings: dict[str, Any]  # question, resize, fill: what else the provenance contains
+    settings: dict[str, Any]  # question, resize, fill and more, for the provenance
     further: tuple[Bound, ...] = ()  # the same image and answer on further fills
     over_fills: OverFills = "mean"
     keep_answer: bool = False  # whether a set is enough where the model still gives the answer, however it scores
-    rival: Bound | None = None  # another answer: explained is the margin over it
-    sent: int = 0  # images outside of searches
+    rival: Bound | None = None  # another answer; the score is then the margin over it
+    sent: int = 0  # images sent outside of searches
     spent: Spent = field(default_factory=Spent)  # on requests
     before_batch: Callable[[int], None] | None = None
     """Called with the size of each batch, of gradient methods too; an exception raised here ends the search."""
@@ -101,7 +102,7 @@ class Case:
         return case if against is None else case.against(against)
 
     def against(self, answer: int | str) -> Case:
-        """The same image and answer; explained is the margin over another answer, max(0, f_y - f_z)."""
+        """The case whose score is the margin over another answer, max(0, f_y - f_z)."""
         if self.keep_answer:
             raise WhymaskError("against explains a margin between two scores: keep a share of it, keep=0.9.")
         rival = answering(self.model, self.bound, answer, self.settings.get("question"))
@@ -116,7 +117,7 @@ class Case:
         return replace(self, bound=bounds[0], further=tuple(bounds[1:]))
 
     def filled(self, bound: Bound) -> Filled:
-        """The image on one fill, or another picture, with the same answers."""
+        """A bound image (this one on a fill, or a control) with its own responses to the same answers."""
         responses = Measured(samples=self.model.samples) if isinstance(self.model, Measures) else Responses()
         if self.rival is None:
             return Filled(self, bound, responses)
@@ -140,17 +141,22 @@ class Case:
         return self.fills[0].inputs(rows)
 
     @property
+    def whole_image(self) -> Bools:
+        """(1, n) all regions, as a set."""
+        return np.ones((1, self.partition.n), dtype=bool)
+
+    @property
     def responses(self) -> Responses:
         """To masked versions of the image on the first fill."""
         return self.fills[0].responses
 
     def oracle(self) -> Oracle:
-        """What is known so far, for one more query."""
-        kind = MeasuredOracle if self.measured else Oracle
+        """A new oracle over the responses known so far."""
+        kind = MeasuredOracle if isinstance(self.model, Measures) else Oracle
         return kind(*(filled.responses for filled in self.fills), how=self.over_fills)
 
     def _oracle_of_search(self) -> Oracle:
-        """The same for a search, whose sets may have to keep the answer."""
+        """The oracle of a search; with `keep_answer` it rewards sets that keep the answer."""
         if not self.keep_answer:
             return self.oracle()
         known = [filled.responses for filled in self.fills]
@@ -167,7 +173,7 @@ class Case:
             filled.responses.clear()
 
     def differentiable(self) -> Differentiable:
-        """The image for methods that use gradients, where its model can."""
+        """The image for methods that use gradients; raises an error where the model offers none."""
         if self.rival is not None:
             raise WhymaskError("methods that use gradients explain one answer: leave against out.")
         image = self._differentiable
@@ -200,11 +206,6 @@ class Case:
         return in_batches(pieces, Responder(), lambda: self.batching.size)
 
     @property
-    def measured(self) -> bool:
-        """Whether scores are shares of answers."""
-        return isinstance(self.model, Measures)
-
-    @property
     def answers(self) -> dict[str, int]:
         """How many answers each reported score is a share of, for the provenance; empty where it is a probability."""
         if not isinstance(self.model, Measures):
@@ -220,12 +221,12 @@ class Case:
         return ceil(self.model.reported / (self.model.samples * len(self.fills)))
 
     def problem(self, seed: int) -> Problem:
-        """What a search may know of this case; its random choices depend on the seed and the picture."""
-        picture = int.from_bytes(hashlib.sha256(self.bound.canvas.tobytes()).digest()[:8])
+        """What a search may know of this case; random choices depend on the seed and the canvas."""
+        canvas = int.from_bytes(hashlib.sha256(self.bound.canvas.tobytes()).digest()[:8])
         parts = self.partition
         return Problem(
             parts.n,
-            (seed, picture),
+            (seed, canvas),
             parts.centroids,
             parts.areas,
             parts.labels,
@@ -236,7 +237,7 @@ class Case:
     def start(self, recipe: Recipe, seed: int = 0, *, budget: int | None = None, progress: Listener = None) -> Search:
         """A search of this case, for the driver to advance."""
         if unknown_cost(self.model):
-            self.ask(np.ones((1, self.partition.n), dtype=bool))
+            self.ask(self.whole_image)
         problem, oracle = self.problem(seed), self._oracle_of_search()
         return Search(recipe, problem, self, budget=budget, oracle=oracle, progress=progress, fills=self.fills)
 
@@ -260,14 +261,11 @@ class Case:
         return Curves(np.cumsum(self.partition.areas[list(order)]), insertion, deletion, forwards=sent)
 
     def result(self, found: SearchResult, provenance: dict[str, Any]) -> EvidenceMask | Ordering:
-        """What a search found, as a user sees it: with the picture and its reference scores."""
-        whole_image = np.ones(self.partition.n, dtype=bool)
-        rows = [whole_image, ~whole_image]
+        """The result that a user gets: what a search found, with the image, reference scores and controls."""
         selection = found.selection
         masks = [selection, *selection.others] if found.order is None and selection is not None else []
-        for one in masks:
-            rows += [one.mask, ~one.mask]
-        mask = masks[0].mask if masks else ~whole_image
+        rows = [row for kept in (self.whole_image[0], *(one.mask for one in masks)) for row in (kept, ~kept)]
+        mask = masks[0].mask if masks else rows[1]
         (full, blank, *own), shown, nominal, fresh = controls(self, mask, np.array(rows), found.asked)
         provenance = provenance | costs(self.model, self.spent)
         ledger = Ledger(dict(found.ledger.entries))
@@ -286,7 +284,7 @@ class Case:
                 initial_mask=regions,
                 kept=kept,
                 map=found.map,
-                scored=scored_sets(found, self, order, range(len(order) + 1)),
+                scored=scored_sets(found, self.fills, self.over_fills, order, range(len(order) + 1)),
             )
         assert selection is not None
         first = EvidenceMask(
@@ -302,7 +300,7 @@ class Case:
             goal=None if self.keep_answer else selection.goal,
             local_optimum=selection.local_optimum,
             controls=shown,
-            scored=scored_sets(found, self, selection.regions, [len(selection.regions)]),
+            scored=scored_sets(found, self.fills, self.over_fills, selection.regions, [len(selection.regions)]),
         )
         others = zip(selection.others, own[2::2], own[3::2], strict=True)
         return first.with_alternatives(
@@ -310,8 +308,7 @@ class Case:
         )
 
     def explained(self, full: float, blank: float) -> ExplainedImage:
-        """The image with the scores of the whole of it, which must have been asked for, and of the fill."""
-        whole_image = np.ones((1, self.partition.n), dtype=bool)
+        """The image with the scores of the whole image, which must have been asked for, and of the fill."""
         return ExplainedImage(
             photo=viewable(self.bound.image),
             canvas=self.bound.canvas,
@@ -320,7 +317,7 @@ class Case:
             box=self.bound.box,
             partition=self.partition,
             target=self.bound.target,
-            prediction=named(self.model, self.responses.answers_to(whole_image)[0]),
+            prediction=named(self.model, self.responses.answers_to(self.whole_image)[0]),
             full_score=float(full),
             blank_score=float(blank),
             photo_size=(self.bound.image.height, self.bound.image.width),
@@ -364,7 +361,7 @@ def prefixes(order: Sequence[int]) -> Bools:
 
 
 def versions() -> dict[str, str]:
-    """Of this package and those that can move a score."""
+    """The versions of this package and of those that can change a score."""
     packages = ("numpy", "pillow", "scikit-image", "scikit-learn", "torch")
     return {"whymask": __version__, **{name: version(name) for name in packages}}
 

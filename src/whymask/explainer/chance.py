@@ -1,4 +1,4 @@
-"""Where an answer stands among others: the same search for other answers."""
+"""Whether a mask is above chance: the same search for other answers (`null=`)."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,7 +20,7 @@ Null: TypeAlias = int | Sequence[int | str]
 
 
 def other_answers(case: Case, null: Null, seed: int) -> list[int | str]:
-    """The answers that are meant: a number of them is drawn among a classifier's other classes."""
+    """The given answers, or a number of a classifier's other classes, drawn at random."""
     target = case.bound.target
     if isinstance(null, Sequence):
         return list(null)

@@ -64,7 +64,7 @@ def check(
         for layers, of, model in cascade(source) if source else ():
             values = []
             for image, old in zip(chosen, evidence, strict=True):
-                *value, sent = _again(Explainer(model, explainer.settings, null=0), image, question, old)
+                *value, sent = _on_other_weights(Explainer(model, explainer.settings, null=0), image, question, old)
                 values.append(value)
                 forwards += sent
                 bar.update()
@@ -105,7 +105,7 @@ def _photo(
     return photo, found, sum(_sent(one) for one in (found, *by_seed[1:], *by_fill.values()))
 
 
-def _again(
+def _on_other_weights(
     explainer: Explainer, image: ImageSource, question: str | None, old: EvidenceMask
 ) -> tuple[float, float, Shared, int]:
     """The old answer and its evidence on another model: two scores, what is shared with the new evidence, forwards."""

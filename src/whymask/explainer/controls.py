@@ -15,13 +15,13 @@ from whymask.images.panels import cut
 from whymask.images.partition import Partition
 from whymask.models.base import Bound, Measures, Model
 from whymask.results.verdict import Controls, Kept
-from whymask.search.driver import Piece
+from whymask.search.batches import Piece
 from whymask.search.objective import SUFFICIENCY, OverFills, over_fills
 from whymask.search.oracle import Oracle
 
 
 class Explained(Protocol):
-    """What must be known of a case."""
+    """The part of a `Case` that this module uses; case.py imports it."""
 
     model: Model
     bound: Bound
@@ -36,10 +36,10 @@ class Explained(Protocol):
         """How often each masked image of a result is asked about."""
 
     def filled(self, bound: Bound) -> Filled:
-        """Another picture with the same answers."""
+        """Another bound image with its own responses to the same answers."""
 
     def oracle(self) -> Oracle:
-        """What is known so far."""
+        """An oracle over the responses known so far."""
 
     def send(self, pieces: Sequence[Piece]) -> list[Floats]:
         """The responses to each piece."""
@@ -96,7 +96,7 @@ def _once(
 
 
 def _afresh(case: Explained, rows: Bools, more: Sequence[Piece]) -> tuple[Floats, Iterator[Floats], int, int]:
-    """The same from answers that no search has seen: those it chose a mask by favour that mask."""
+    """As `_once`, from new answers: those by which a search chose the mask favour it."""
     pieces = [*((filled, rows) for filled in case.fills), *more]
     responses = case.send(pieces * case.times)
     means = [np.mean(responses[i :: len(pieces)], axis=0) for i in range(len(pieces))]

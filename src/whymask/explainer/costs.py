@@ -1,4 +1,4 @@
-"""What an explanation costs where forwards are requests: what was spent on it, and what its search may still spend."""
+"""What explanations cost where forwards are requests, and what their searches may still spend."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from whymask.search.driver import Search, SearchResult
 
 
 def costs(model: Model, spent: Spent) -> dict[str, Any]:
-    """For the provenance: what was spent on a result."""
+    """What was spent on a result, for the provenance."""
     return {"spending": spent.as_dict(model.spending.price)} if isinstance(model, Spends) else {}
 
 
@@ -39,7 +39,7 @@ def affordable(searches: Sequence[Search]) -> Purse | None:
 
 
 def none_left(found: SearchResult) -> ExhaustedError | None:
-    """Why a search could not begin, where that was a limit of its model."""
+    """The error to raise where a limit of its model kept a search from starting."""
     model = found.about.model
     if found.complete or found.ledger.mec or not isinstance(model, Spends) or model.spending.left is None:
         return None

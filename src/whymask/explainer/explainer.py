@@ -16,7 +16,7 @@ from whymask.explainer.case import Case, Listener, batching
 from whymask.explainer.chance import with_null
 from whymask.explainer.costs import costs
 from whymask.explainer.forecast import Forecast, forecast
-from whymask.explainer.repairing import attempt
+from whymask.explainer.repairing import repair
 from whymask.explainer.restored import restored
 from whymask.explainer.settings import Settings, SettingsDict, accepts_settings
 from whymask.explainer.several import check_several, explain_answers, explain_words, listed, recipe_for
@@ -38,7 +38,7 @@ from whymask.search.joint import Joint
 
 MODEL = "efficientnet-lite0"  # the default: the only photo model whose weights are a pip package
 
-Report: TypeAlias = bool | Listener
+OnProgress: TypeAlias = bool | Listener
 """None or False: no progress; True: a bar on stderr; or a function that is called with a Progress after each batch."""
 
 OnError: TypeAlias = Callable[[int, ImageError], None]
@@ -68,7 +68,7 @@ class Explainer:
 
     @cached_property
     def model(self) -> Model:
-        """The model itself."""
+        """The model, loaded when it is first used."""
         return as_model(self._model)
 
     @cached_property
@@ -100,7 +100,7 @@ class Explainer:
         return forecast(self.model, recipe, self.settings, image, question, searches)
 
     def search(
-        self, case: Case, seeds: Sequence[int] | None = None, *, progress: Report = None
+        self, case: Case, seeds: Sequence[int] | None = None, *, progress: OnProgress = None
     ) -> list[EvidenceMask | Ordering]:
         """Search a case once per seed (by default that of the settings), all of them together; a result per seed."""
         seeds = [self.settings.seed] if seeds is None else seeds
@@ -109,7 +109,7 @@ class Explainer:
         return [self._with_null(case, one, seed) for one, seed in zip(found, seeds, strict=True)]
 
     def _with_null(self, case: Case, found: EvidenceMask | Ordering, seed: int) -> EvidenceMask | Ordering:
-        """The same result, compared with searches for other answers where the settings ask for that."""
+        """Add the comparison with other answers where the settings ask for it."""
         settings = self.settings
         if not settings.null or not isinstance(found, EvidenceMask):
             return found
@@ -125,7 +125,7 @@ class Explainer:
         target: Wanted = None,
         question: str | None = None,
         against: int | str | None = None,
-        progress: Report = None,
+        progress: OnProgress = None,
     ) -> EvidenceMask | Ordering:
         """Find the regions that are enough for the model's answer; see `whymask.explain`."""
         case = self.case(image, target=target, question=question, against=against)
@@ -138,7 +138,7 @@ class Explainer:
         top: int | None = None,
         answers: Sequence[int | str] | None = None,
         question: str | None = None,
-        progress: Report = None,
+        progress: OnProgress = None,
     ) -> EvidenceMasks:
         """Find a mask for each of several answers by one search; see `whymask.explain`."""
         check_several(self.settings)
@@ -153,7 +153,7 @@ class Explainer:
         *,
         question: str | None = None,
         text: str | None = None,
-        progress: Report = None,
+        progress: OnProgress = None,
     ) -> EvidenceMasks:
         """Find a mask for each word of an answer by one search; see `whymask.explain_words`."""
         case, text = self.text(image, question=question, text=text)
@@ -177,7 +177,7 @@ class Explainer:
         questions: Iterable[str | None] | None = None,
         in_flight: int = 16,
         on_error: OnError | None = None,
-        progress: Report = None,
+        progress: OnProgress = None,
     ) -> Iterator[tuple[int, EvidenceMask | Ordering]]:
         """Explain many images, several at a time in common batches; see `whymask.explain_many`.
 
@@ -228,7 +228,7 @@ class Explainer:
         return results()
 
     def repair(
-        self, image: ImageSource, *, want: int | str, question: str | None = None, progress: Report = None
+        self, image: ImageSource, *, want: int | str, question: str | None = None, progress: OnProgress = None
     ) -> Repair:
         """Keep only the regions that support the wanted answer and ask again; see `whymask.repair`.
 
@@ -244,7 +244,7 @@ class Explainer:
             return explainer.repair(image, want=want, question=question, progress=progress)
         case, settings = self.case(image, target=want, question=question), self.settings
         with self._reporting(progress, case, self.recipe) as report:
-            return attempt(case, self.recipe, settings.seed, budget=settings.budget, progress=report)
+            return repair(case, self.recipe, settings.seed, budget=settings.budget, progress=report)
 
     def replay(self, ordering: Ordering, *, fill: Fills | None = None) -> Curves:
         """Insert and delete the regions of an ordering one by one and record the score; see `whymask.replay`."""
@@ -253,7 +253,9 @@ class Explainer:
         return restored(ordering, self.model, self.settings.batch_size, fill=fill).replay(ordering.order)
 
     @contextmanager
-    def _reporting(self, progress: Report, case: Case, recipe: Recipe | Joint, searches: int = 1) -> Iterator[Listener]:
+    def _reporting(
+        self, progress: OnProgress, case: Case, recipe: Recipe | Joint, searches: int = 1
+    ) -> Iterator[Listener]:
         """The function that searches of a case report to."""
         if not isinstance(progress, bool):
             if not (progress is None or callable(progress)):

@@ -1,4 +1,4 @@
-"""About what explanations will take, before anything is sent or run."""
+"""Estimates of what explanations cost, before any forward is made."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from whymask.search.joint import Joint
 
 @dataclass(frozen=True)
 class Forecast:
-    """About how many forwards there will be; of a served model also requests, tokens and the price."""
+    """An estimate of the forwards and, for a served model, of requests, tokens and cost."""
 
     images: int
     forwards: int
@@ -28,10 +28,10 @@ class Forecast:
     tokens_in: int | None = None
     tokens_out: int | None = None
     cost: float | None = None
-    limits: str = ""  # those of the model that are lower
+    limits: str = ""  # limits of the model that are lower than this
 
     def __add__(self, other: Forecast) -> Forecast:
-        """What both take together; the limits are those of one model."""
+        """The sum of two estimates; limits are left out, as they belong to a model."""
         sums: dict[str, Any] = {}
         for name in ("images", "forwards", "requests", "tokens_in", "tokens_out", "cost"):
             one, more = getattr(self, name), getattr(other, name)
@@ -39,7 +39,7 @@ class Forecast:
         return Forecast(**sums)
 
     def limited(self, model: Model) -> Forecast:
-        """The same, with the limits of a model that it exceeds."""
+        """The estimate with those limits of a model that it exceeds."""
         if not isinstance(model, Spends):
             return self
         given = (("requests", model.spending.max_requests), ("cost", model.spending.max_cost))
@@ -75,7 +75,7 @@ def forecast(
     question: str | None,
     searches: int = 1,
 ) -> Forecast:
-    """About what it takes to explain an image, which is only brought to the model's grid and divided into regions."""
+    """Estimate the cost of an image, which is only put on the model's grid and divided into regions."""
     if isinstance(model, GridModel):
         view = model.view(image, settings.resize)
     else:
@@ -91,7 +91,7 @@ def forecast(
 
 
 def priced(model: Model, forwards: int, shape: Sequence[int], question: str | None) -> Forecast:
-    """What some forwards of images of a shape (H, W) cost; by the replies so far where there are any."""
+    """The estimate for some forwards of images (H, W), by the replies so far or else by the model's own estimate."""
     if not isinstance(model, Spends):
         return Forecast(1, forwards)
     spending: Spending = model.spending

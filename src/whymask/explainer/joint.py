@@ -12,13 +12,14 @@ from whymask.explainer.responder import Filled, Responder
 from whymask.models.base import meaning
 from whymask.models.memory import PeakMemory
 from whymask.results.mask import EvidenceMask
-from whymask.search.driver import Search, drive, in_batches
+from whymask.search.batches import in_batches
+from whymask.search.driver import Search, drive
 from whymask.search.joint import Joint
 from whymask.search.objective import SUFFICIENCY, Ledger
 from whymask.search.oracle import Oracle
 
 
-class Together:
+class JointCases:
     """Cases that differ in their answer alone, and the responses to all of them at once."""
 
     def __init__(self, cases: Sequence[Case], ledger: Ledger | None = None) -> None:
@@ -41,9 +42,9 @@ class Together:
         self.ledger.add("probe", "suff", len(query.send), len(query.send))
         return scores
 
-    def of(self, numbers: Sequence[int]) -> "Together":
+    def of(self, numbers: Sequence[int]) -> "JointCases":
         """Some of the cases, with what is known of them."""
-        some = Together([self.cases[number] for number in numbers], self.ledger)
+        some = JointCases([self.cases[number] for number in numbers], self.ledger)
         for filled, own in zip(self.fills, some.fills, strict=True):
             scores = filled.responses.scores.items()
             own.responses.scores = {key: np.take(values, numbers).tolist() for key, values in scores}
@@ -67,8 +68,8 @@ class Together:
         spent["together"] = {"answers": len(self.cases), "forwards": found.ledger.mec}
         for counted, (nominal, mec) in found.ledger.entries.items():
             self.ledger.add(*counted, nominal, mec)
-        fingerprint, n = first.model.fingerprint, first.partition.n
-        self.ask(np.array([[True] * n, [False] * n]))  # what all of them are compared with
+        fingerprint = first.model.fingerprint
+        self.ask(np.concatenate([first.whole_image, ~first.whole_image]))  # what all of them are compared with
         results = []
         for number, (case, own) in enumerate(zip(self.cases, found.each, strict=True)):
             for filled, known in zip(case.fills, self.fills, strict=True):
@@ -83,8 +84,8 @@ class Together:
         return results
 
 
-def different(cases: Sequence[Case]) -> list[Case]:
-    """The cases without those that score the same as one before."""
+def distinct(cases: Sequence[Case]) -> list[Case]:
+    """The cases without those whose answer means the same as an earlier one's."""
     first: dict[Hashable, Case] = {}
     for case in cases:
         first.setdefault(meaning(case.bound), case)

@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from whymask.arrays import Bools, Floats
 from whymask.errors import WhymaskError
 from whymask.explainer.answers import begins, in_words
@@ -18,18 +16,18 @@ from whymask.results.repair import Repair
 from whymask.search.objective import Ledger
 
 
-def attempt(
+def repair(
     case: Case, recipe: Recipe, seed: int = 0, *, budget: int | None = None, progress: Listener = None
 ) -> Repair:
     """Repair the answer to a case whose target is the wanted one; an answer that is right already is an error."""
     wanted = case.bound.target.label
     if "[[" in wanted:
         raise WhymaskError(f"the wanted answer is in plain words, such as 'No', not {wanted!r}.")
-    ((given, right),) = replies(case, np.ones((1, case.partition.n), dtype=bool))
+    ((given, right),) = replies(case, case.whole_image)
     if right:
         raise WhymaskError(f"{case.model.name} says {given!r} of the whole image: there is nothing to repair.")
     (found,) = case.search(recipe, [seed], budget=budget, progress=progress)
-    return judge(case, found)
+    return repaired(case, found)
 
 
 def replies(case: Case, rows: Bools) -> list[tuple[str, bool]]:
@@ -45,7 +43,7 @@ def replies(case: Case, rows: Bools) -> list[tuple[str, bool]]:
 
 
 def _replies(filled: Filled, rows: Bools) -> list[tuple[str, bool]]:
-    """The same on one fill, where all rows are known."""
+    """As `replies`, on one fill, for rows that have been scored."""
     bound, target = filled.bound, filled.bound.target
     tops = filled.responses.answers_to(rows)
     texts = in_words(filled.case.model, tops, lambda some: filled.inputs(rows[some]), [bound] * len(rows))
@@ -68,9 +66,9 @@ def outcome(answers: Sequence[tuple[str, bool]], areas: Floats) -> RepairOutcome
     return RepairOutcome(any(right), correction_region(areas, right), kept=first)
 
 
-def judge(case: Case, found: EvidenceMask | Ordering) -> Repair:
-    """What becomes of the answer when only what was found for the wanted one is kept."""
-    ((given, _),) = replies(case, np.ones((1, case.partition.n), dtype=bool))
+def repaired(case: Case, found: EvidenceMask | Ordering) -> Repair:
+    """Ask again with only the regions that were found for the wanted answer."""
+    ((given, _),) = replies(case, case.whole_image)
     given_score, sent = _given_score(case)
     own = vars(found)
     if isinstance(found, EvidenceMask):
@@ -89,7 +87,7 @@ def judge(case: Case, found: EvidenceMask | Ordering) -> Repair:
         own |= {"order": found.order, "scores": tuple(scores.tolist()), "right": right}
         own |= {"regions": found.order[: best + 1], "ordered": True}
         own |= {"score": float(scores[best]), "removed_score": float(removed), "controls": shown}
-    ((_, blank_repaired),) = replies(case, np.zeros((1, case.partition.n), dtype=bool))
+    ((_, blank_repaired),) = replies(case, ~case.whole_image)
     ledger = Ledger(dict(found.ledger.entries))
     ledger.add("probe", "suff", sent, sent)
     own = own | {"ledger": ledger, "blank_repaired": blank_repaired}
@@ -98,7 +96,6 @@ def judge(case: Case, found: EvidenceMask | Ordering) -> Repair:
 
 def _given_score(case: Case) -> tuple[float, int]:
     """The probability of the model's own answer to the whole image, by its class or first token, and the forwards."""
-    whole_image = np.ones((1, case.partition.n), dtype=bool)
-    (answer,) = case.responses.answers_to(whole_image)
-    ((score,),), sent = case.again(target=answer).ask(whole_image)
+    (answer,) = case.responses.answers_to(case.whole_image)
+    ((score,),), sent = case.again(target=answer).ask(case.whole_image)
     return float(score), sent

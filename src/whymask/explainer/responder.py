@@ -2,9 +2,9 @@
 
 import time
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 from whymask.arrays import Floats, Rows
 from whymask.images.masking import blend, compose, stack
 from whymask.images.partition import Partition
-from whymask.models.base import Bound, Model, RespondsEach, Response, meaning
+from whymask.models.base import Bound, Launched, Model, RespondsEach, Response, meaning
 from whymask.models.batching import Batching, is_out_of_memory, too_large
 from whymask.models.spending import Spends, Spent, account
-from whymask.search.driver import Piece
+from whymask.search.batches import Piece
 from whymask.search.objective import pack
 from whymask.search.oracle import Responses
 
 MARGIN = np.array([1.0, -1.0])
+Computed = TypeVar("Computed")
 
 
 class Owner(Protocol):
@@ -66,25 +67,31 @@ class Filled:
 class Responder:
     """Answers the driver's batches: each piece is about a `Filled`, and rows that fit together share a forward.
 
-    A batch that does not fit into memory is sent in halves.
+    A batch that does not fit into memory is sent in halves. Replies are late where a model launches its forwards.
     """
 
     def __init__(self) -> None:
         self._room: dict[Hashable, Any] = {}  # the last batch of tensors: the next of its kind reuses its memory
 
-    def __call__(self, pieces: Sequence[Piece]) -> list[Floats]:
-        """The scores of each piece."""
-        answers: list[Floats] = [np.empty(0)] * len(pieces)
+    def __call__(self, pieces: Sequence[Piece]) -> list[Floats] | Callable[[], list[Floats]]:
+        """The scores of each piece, or, while a device computes them, a function that waits for them."""
         by_key: dict[Hashable, list[int]] = {}
         for i, (filled, _) in enumerate(pieces):
             by_key.setdefault(filled.key, []).append(i)
-        for together in by_key.values():
-            some = [pieces[i] for i in together]
-            for i, scores in zip(together, _by_piece(self._forward(some), some), strict=True):
-                answers[i] = scores
-        return answers
+        forwards = [self._forward([pieces[i] for i in together]) for together in by_key.values()]
 
-    def _forward(self, pieces: Sequence[Piece]) -> Floats:
+        def read() -> list[Floats]:
+            answers: list[Floats] = [np.empty(0)] * len(pieces)
+            for together, forward in zip(by_key.values(), forwards, strict=True):
+                scores = forward() if callable(forward) else forward
+                for i, own in zip(together, _by_piece(scores, [pieces[i] for i in together]), strict=True):
+                    answers[i] = own
+            return answers
+
+        return read if any(map(callable, forwards)) else read()
+
+    def _forward(self, pieces: Sequence[Piece]) -> Floats | Callable[[], Floats]:
+        """The scores of pieces that share a forward, or a function that waits for them."""
         case: Owner = pieces[0][0].case
         count = sum(len(rows) for _, rows in pieces)
         if case.before_batch:
@@ -92,28 +99,39 @@ class Responder:
         start, before = time.perf_counter(), account(case.model)
         response = self._attempt(pieces, count)
         if response is None:
-            if count == 1:
-                raise too_large()
-            case.batching.out_of_memory(count)
-            return np.concatenate([self._forward(half) for half in halves(pieces)])
-        case.batching.record(count, time.perf_counter() - start)
+            return self._halved(pieces, count)
+        seconds = time.perf_counter() - start
         spent = account(case.model) - before
         if isinstance(case.model, Spends):
             case.model.spending.responded(count, spent.requests)
         for filled, rows in pieces:
             filled.case.spent += spent * (len(rows) / count)
-        if response.top is not None:
-            for (filled, rows), answers in zip(pieces, _by_piece(response.top, pieces), strict=True):
-                filled.responses.answers.update(zip(pack(rows), answers.tolist(), strict=True))
-        return response.score
+        if not isinstance(response, Launched):
+            return _noted(response, pieces, count, seconds)
+
+        def read() -> Floats:
+            arrived = self._unless_out_of_memory(lambda: response.arrived)
+            return self._halved(pieces, count) if arrived is None else _noted(arrived[0], pieces, count, arrived[1])
+
+        return read
+
+    def _halved(self, pieces: Sequence[Piece], count: int) -> Floats:
+        """The scores of a batch that did not fit into memory."""
+        if count == 1:
+            raise too_large()
+        case: Owner = pieces[0][0].case
+        case.batching.out_of_memory(count)
+        forwards = [self._forward(half) for half in halves(pieces)]
+        return np.concatenate([forward() if callable(forward) else forward for forward in forwards])
 
     def _attempt(self, pieces: Sequence[Piece], count: int) -> Response | None:
-        """The response to a batch; None when memory ran out, and then nothing of the batch is left in it."""
+        """The response to a batch; None when memory ran out."""
         first: Filled = pieces[0][0]
         room, key = self._room, first.key
         if key not in room or len(room[key]) < count:
             room.clear()  # first, so that two batches are never held at once
-        try:
+
+        def respond() -> Response:
             if len(pieces) == 1:  # one image: its batches can be composed in the same memory
                 inputs = first.inputs(pieces[0][1], room.get(key))
                 if not isinstance(inputs, np.ndarray):  # only tensors are composed in given memory
@@ -123,13 +141,29 @@ class Responder:
             model = first.case.model
             if first.each and isinstance(model, RespondsEach):
                 found = model.respond_each(inputs, first.each)
-                return replace(found, score=(found.score @ MARGIN).clip(0)) if first.margin else found
+                return Response((found.score @ MARGIN).clip(0), found.top) if first.margin else found
             return model.respond(inputs, [filled.bound for filled, rows in pieces for _ in rows])
+
+        return self._unless_out_of_memory(respond)
+
+    def _unless_out_of_memory(self, compute: Callable[[], Computed]) -> Computed | None:
+        """What is computed; None when memory ran out, and then nothing of the batch is left in it."""
+        try:
+            return compute()
         except Exception as error:  # of any library
             if not is_out_of_memory(error):
                 raise
-            room.clear()
+            self._room.clear()
             return None
+
+
+def _noted(response: Response, pieces: Sequence[Piece], count: int, seconds: float) -> Floats:
+    """The scores of a forward, after its time and the answers that the model gave are noted."""
+    pieces[0][0].case.batching.record(count, seconds)
+    if response.top is not None:
+        for (filled, rows), answers in zip(pieces, _by_piece(response.top, pieces), strict=True):
+            filled.responses.answers.update(zip(pack(rows), answers.tolist(), strict=True))
+    return response.score
 
 
 def _by_piece(values: NDArray[Any], pieces: Sequence[Piece]) -> list[NDArray[Any]]:

@@ -1,35 +1,27 @@
 """The sets that a search has scored, for its result."""
 
 from collections.abc import Collection, Sequence
-from typing import Protocol
 
 import numpy as np
 
 from whymask.explainer.responder import Filled
-from whymask.models.base import Model, named
+from whymask.models.base import named
 from whymask.results.scored import ScoredSets
 from whymask.search.driver import SearchResult
 from whymask.search.objective import PIXEL_MASK, OverFills, over_fills, unpack
 
 
-class Searched(Protocol):
-    """What must be known of a case."""
-
-    model: Model
-    fills: tuple[Filled, ...]
-    over_fills: OverFills
-
-
 def scored_sets(
-    found: SearchResult, case: Searched, order: Sequence[int], prefixes: Collection[int]
+    found: SearchResult, fills: Sequence[Filled], how: OverFills, order: Sequence[int], prefixes: Collection[int]
 ) -> ScoredSets | None:
-    """Sets that the search of a case has asked for on every fill, as many as a result keeps.
+    """Sets that a search has asked for on every fill, as many as a result keeps.
 
-    What other searches of the case have asked for does not count: a result does not depend on them.
+    What other searches of the same case have asked for does not count: a result does not depend on them.
 
     Args:
         found: the search.
-        case: what it has searched.
+        fills: of its case.
+        how: the scores on several fills are combined.
         order: regions, the evidence first.
         prefixes: how many of them are evidence; of an ordering any number.
     """
@@ -37,8 +29,8 @@ def scored_sets(
     keys = [key for key in asked if not key.startswith(PIXEL_MASK)]
     if not keys:
         return None
-    known = [filled.responses for filled in case.fills]
-    scores = over_fills(np.array([[one.scores[key] for key in keys] for one in known]), case.over_fills)
+    known, case = [filled.responses for filled in fills], fills[0].case
+    scores = over_fills(np.array([[one.scores[key] for key in keys] for one in known]), how)
     answers = np.array([[one.answers.get(key, -1) for one in known] for key in keys])
-    rows = unpack(keys, case.fills[0].case.partition.n)
+    rows = unpack(keys, case.partition.n)
     return ScoredSets.of(rows, scores, answers, lambda top: named(case.model, top), order, prefixes)

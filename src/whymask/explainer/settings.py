@@ -81,7 +81,7 @@ class Settings:
             if isinstance(fill, str | tuple):
                 fill_canvas(fill, np.zeros((1, 1, 3), dtype=np.uint8))
         if len(fills) > 1 and self.recipe.method.needs == "gradients":
-            raise WhymaskError(f"{self.recipe.name} uses gradients, and so one fill: pass one, not {len(fills)}.")
+            raise WhymaskError(f"{self.recipe.name} uses gradients and takes a single fill, not {len(fills)}.")
         if isinstance(self.null, str):
             raise WhymaskError(f"null is a number or a list of other answers, not {self.null!r}.")
         if not isinstance(self.null, Sequence):
@@ -139,14 +139,10 @@ class Settings:
 
     @property
     def shown(self) -> Fills:
-        """What masked regions show."""
-        return self._shown(self.recipe.name)
-
-    def _shown(self, method: str) -> Fills:
-        """What masked regions show in searches by the method of this name."""
+        """What masked regions show: the given fill, or the method's default."""
         if self.fill is not None:
             return self.fill
-        return "several" if method.removesuffix("+others") in (METHOD, OF_SIZE) else "black"
+        return "several" if self.recipe.name.removesuffix("+others") in (METHOD, OF_SIZE) else "black"
 
 
 class SettingsDict(TypedDict, total=False):

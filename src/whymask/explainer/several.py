@@ -7,7 +7,7 @@ import numpy as np
 
 from whymask.errors import WhymaskError, whole
 from whymask.explainer.case import Case, Listener
-from whymask.explainer.joint import Together, different
+from whymask.explainer.joint import JointCases, distinct
 from whymask.explainer.settings import Settings
 from whymask.explainer.words import check_text, marked, role, writes
 from whymask.models.classifier import Classifier
@@ -24,9 +24,9 @@ def check_several(settings: Settings) -> None:
     """Raise an error for settings that a search for several answers does not have."""
     for name in ONE_SEARCH:
         if getattr(settings, name):
-            raise WhymaskError(f"several answers are searched together by a special method: leave {name} out.")
+            raise WhymaskError(f"several answers have their own search method: leave {name} out.")
     if settings.keep == "answer":
-        raise WhymaskError("of several answers at most one is the model's: keep a share of each score, keep=0.9.")
+        raise WhymaskError("only one of several answers can be the model's: keep a share of each score, keep=0.9.")
 
 
 def recipe_for(settings: Settings, targets: int) -> Joint:
@@ -50,8 +50,8 @@ def likeliest(case: Case, top: int, ledger: Ledger) -> list[int | str]:
         raise WhymaskError(f"top is for classifiers: pass answers=['Yes', 'No'] to {model.name}.")
     if whole("top", top, 1) > len(model.labels):
         raise WhymaskError(f"top is {top}, but the number of answers of {model.name} is {len(model.labels)}.")
-    every = Together([case.answering(number) for number in range(len(model.labels))], ledger)
-    (scores,) = every.ask(np.ones((1, case.partition.n), dtype=bool))
+    every = JointCases([case.answering(number) for number in range(len(model.labels))], ledger)
+    (scores,) = every.ask(case.whole_image)
     return [int(number) for number in np.argsort(-scores, kind="stable")[:top]]
 
 
@@ -62,24 +62,23 @@ def explain_answers(
     ledger = Ledger()
     ledger.add("probe", "suff", case.bound.probes, case.bound.probes)
     chosen = answers or likeliest(case, top, ledger)
-    together = Together(different([case.answering(answer) for answer in chosen]), ledger)
-    return _explained(together, range(len(together.cases)), settings, progress)
+    joint = JointCases(distinct([case.answering(answer) for answer in chosen]), ledger)
+    return _explained(joint, range(len(joint.cases)), settings, progress)
 
 
 def explain_words(case: Case, text: str, settings: Settings, progress: Listener = None) -> EvidenceMasks:
     """A mask for each word of a text that the image supports; `case` explains the text as a whole."""
     found, model = check_text(text), writes(case.model)
-    together = Together([case.answering(marked(text, span)) for span in found])
-    n = case.partition.n
-    full, blank = together.ask(np.array([[True] * n, [False] * n])).tolist()
+    joint = JointCases([case.answering(marked(text, span)) for span in found])
+    full, blank = joint.ask(np.concatenate([case.whole_image, ~case.whole_image])).tolist()
     roles = [role(*one) for one in zip(found, full, blank, strict=True)]
     searched = [number for number, one in enumerate(roles) if one == "content"]
-    masks = _explained(together, searched, settings, progress, case)
+    masks = _explained(joint, searched, settings, progress, case)
     by_word = dict(zip(searched, masks.each, strict=True))
     words = tuple(
         Word(
             text[span.start : span.end], span.start, span.end, roles[i], full[i], blank[i], by_word.get(i),
-            model.places(together.cases[i].bound),
+            model.places(joint.cases[i].bound),
         )
         for i, span in enumerate(found)
     )  # fmt: skip
@@ -87,18 +86,18 @@ def explain_words(case: Case, text: str, settings: Settings, progress: Listener 
 
 
 def _explained(
-    together: Together, numbers: Sequence[int], settings: Settings, progress: Listener, base: Case | None = None
+    joint: JointCases, numbers: Sequence[int], settings: Settings, progress: Listener, base: Case | None = None
 ) -> EvidenceMasks:
     """Masks for some of the cases, as a result about `base`, or about the first of them."""
-    base = base or together.cases[0]
-    joint = recipe_for(settings, len(numbers))
+    base = base or joint.cases[0]
+    recipe = recipe_for(settings, len(numbers))
     each: list[EvidenceMask] = []
     if len(numbers):
-        each = together.of(numbers).search(joint, settings.seed, budget=settings.budget, progress=progress)
-    n, ledger = base.partition.n, together.ledger
-    ((full, blank),), sent = base.ask(np.array([[True] * n, [False] * n]))
+        each = joint.of(numbers).search(recipe, settings.seed, budget=settings.budget, progress=progress)
+    ledger = joint.ledger
+    ((full, blank),), sent = base.ask(np.concatenate([base.whole_image, ~base.whole_image]))
     ledger.add("probe", "suff", sent + base.bound.probes, sent + base.bound.probes)
-    provenance = base.provenance(joint, settings.seed, base.model.fingerprint)
+    provenance = base.provenance(recipe, settings.seed, base.model.fingerprint)
     spent = {name: each[0].provenance[name] for name in ("budget", "seconds", "together")} if each else {}
     complete = all(mask.complete for mask in each)
     return EvidenceMasks(base.explained(full, blank), ledger, provenance | spent, complete, each=tuple(each))

@@ -2,7 +2,7 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,7 +13,8 @@ from whymask.explainer.costs import affordable, none_left
 from whymask.explainer.responder import Responder
 from whymask.methods import Recipe
 from whymask.models.batching import Batching
-from whymask.search.driver import Piece, Search, SearchResult, drive
+from whymask.search.batches import Piece
+from whymask.search.driver import Search, SearchResult, drive
 
 
 def search_together(
@@ -79,9 +80,15 @@ class Clock:
         if case is not None:
             self.seconds[case] += spent
 
-    def respond(self, pieces: Sequence[Piece]) -> list[Floats]:
+    def respond(self, pieces: Sequence[Piece]) -> list[Floats] | Callable[[], list[Floats]]:
         """Answer a batch."""
-        answers = self._responder(pieces)
+        replies = self._responder(pieces)
+        if callable(replies):
+            return lambda: self._shared(pieces, replies())
+        return self._shared(pieces, replies)
+
+    def _shared(self, pieces: Sequence[Piece], answers: list[Floats]) -> list[Floats]:
+        """The answers to a batch that has just arrived: the time since the last one is that of its cases."""
         before, self._last = self._last, time.perf_counter()
         each = (self._last - before) / sum(len(rows) for _, rows in pieces)
         for filled, rows in pieces:

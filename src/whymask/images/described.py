@@ -1,7 +1,7 @@
 """Scenes that one sentence describes: "a red cup left of two white plates and a blue kite".
 
 A scene is one to three groups of equal objects on a textured ground. Training scenes keep habits, which a model learns
-and goes by where it sees little: a star is nearly always yellow, a cup nearly always comes with a plate. Test scenes
+and relies on where it sees little: a star is nearly always yellow, a cup nearly always comes with a plate. Test scenes
 break them more often. Objects may be small, half transparent, or partly hidden behind a board.
 
 A scene is drawn from its plan, and a plan may be changed: the same scene without a group, or with another noun, colour,
@@ -12,13 +12,14 @@ Every scene follows from its split and number.
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeAlias, get_args
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from whymask.arrays import Bools
 from whymask.errors import WhymaskError
-from whymask.images.scenes import SEED, SIZE, VISIBLE, Floats, Split, board, shape, texture
+from whymask.images.scenes import SEED, SIZE, VISIBLE, Split, Values, Window, board, shape, texture
 
 NOUNS = ("tree", "mushroom", "cup", "plate", "moon", "star", "ball", "kite")  # a sentence names them in this order
 COLOURS = {
@@ -36,8 +37,6 @@ GROUPS = (0.15, 0.55, 0.3)  # how likely one, two or three groups are
 MEMBERS = (0.55, 0.25, 0.2)  # and one, two or three objects of a group
 HAZE = 0.2  # how likely a group is half transparent
 HIDDEN = 0.15  # how likely a board hides part of a group's first object
-
-Box: TypeAlias = tuple[slice, slice]
 
 
 @dataclass(frozen=True)
@@ -72,11 +71,11 @@ class Plan:
 
     @property
     def relation(self) -> str | None:
-        """Of the first group to the second."""
+        """The relation of the first group to the second."""
         return self.relation_of(0, 1) if len(self.groups) > 1 else None
 
     def relation_of(self, i: int, j: int) -> str:
-        """Of group i to group j: along the axis on which their squares are further apart."""
+        """The relation of group i to group j, along the axis on which their squares are further apart."""
         (x, y), (other_x, other_y) = (self.groups[g].corner for g in (i, j))
         if abs(x - other_x) > abs(y - other_y):
             return "left of" if x < other_x else "right of"
@@ -104,7 +103,7 @@ class Described:
     pixels: NDArray[np.uint8]
     labels: NDArray[np.uint8]
 
-    def mask(self, groups: tuple[int, ...]) -> NDArray[np.bool_]:
+    def mask(self, groups: tuple[int, ...]) -> Bools:
         """Where any of these groups shows, (SIZE, SIZE)."""
         return np.isin(self.labels, [i + 1 for i in groups])
 
@@ -114,11 +113,11 @@ class Stencil:
     """Where an object covers the canvas."""
 
     group: int
-    box: Box
-    alpha: Floats
+    box: Window
+    alpha: Values
 
     @cached_property
-    def solid(self) -> NDArray[np.bool_]:
+    def solid(self) -> Bools:
         """Where its labels are."""
         return np.asarray(self.alpha > 0.5)
 
@@ -172,7 +171,7 @@ def _generator(split: Split, number: int, part: int) -> np.random.Generator:
 
 
 def _nouns(habit: float, rng: np.random.Generator) -> list[str]:
-    """Different ones, in their order: any, by habit its mate, and others."""
+    """Different nouns in the order of NOUNS: any one, by habit its mate, and others."""
     order = [NOUNS[i] for i in rng.permutation(len(NOUNS))]
     count, by_habit = 1 + int(rng.choice(3, p=GROUPS)), rng.random() < habit
     if by_habit and (mate := MATES.get(order[0])):
@@ -215,7 +214,7 @@ def _group(noun: str, corner: tuple[int, int], habit: float, rng: np.random.Gene
     )  # fmt: skip
 
 
-def _plank(box: Box, rng: np.random.Generator) -> Board:
+def _plank(box: Window, rng: np.random.Generator) -> Board:
     """A grey board before part of a box."""
     rows, columns = board(box, rng)
     grey = rng.uniform(0, 150) + rng.uniform(-10, 10, 3)
@@ -223,7 +222,7 @@ def _plank(box: Box, rng: np.random.Generator) -> Board:
 
 
 def _stencils(plan: Plan) -> list[Stencil]:
-    """Of all objects, in the order in which they are drawn."""
+    """The stencils of all objects, in the order in which they are drawn."""
     found = []
     for i, group in enumerate(plan.groups):
         for x, y, half, turn in group.places[: group.count]:
@@ -248,6 +247,6 @@ def _all_show(plan: Plan) -> bool:
     return bool((np.bincount(numbers.ravel(), minlength=len(stencils) + 1)[1:] >= VISIBLE).all())
 
 
-def _slices(plank: Board) -> Box:
+def _slices(plank: Board) -> Window:
     top, bottom, left, right = plank.box
     return slice(top, bottom), slice(left, right)

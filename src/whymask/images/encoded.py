@@ -1,7 +1,7 @@
-"""Image files before they are decoded: only what makes the pixels reaches the decoder, and not too much of it.
+"""Checks image files before they are decoded, and passes only the parts that hold pixels to the decoder.
 
 A small file can ask for hours of work: scans that go over the whole image again, thousands of compressed profiles,
-EXIF entries that all point at the same megabytes. Decoders follow such requests, so they are refused or left out here.
+EXIF entries that all point at the same megabytes. Decoders follow such requests, so they are rejected or removed here.
 """
 
 import re
@@ -33,7 +33,7 @@ TURNS = {
 }
 ORDERS: dict[bytes, Literal["little", "big"]] = {b"II": "little", b"MM": "big"}
 MARKER = re.compile(rb"\xff[\x01-\xcf\xd8-\xfe]")  # neither an escaped byte of a scan nor a restart within it
-SCAN, DATA = 0xDA, 0x00  # the start of a scan; no marker
+SCAN, DATA = 0xDA, 0x00  # the marker that starts a scan; stands for data without a marker
 FRAMES = {0xC0, 0xC1, 0xC2, 0xC3, 0xC5, 0xC6, 0xC7}
 ARITHMETIC = {0xC9, 0xCA, 0xCB, 0xCD, 0xCE, 0xCF}  # a scan of a few bytes can stand for every coefficient
 XMP = re.compile(rb"tiff:Orientation(?:=\"|>)([0-9])")

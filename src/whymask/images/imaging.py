@@ -1,4 +1,4 @@
-"""From whatever holds an image to RGB pixels on a model's input grid."""
+"""Reads images from any source as RGB pixels, and brings them to a model's input grid."""
 
 import hashlib
 import re
@@ -32,7 +32,7 @@ MAX_PIXELS = 64_000_000
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "AVIF", "HEIF")
 """AVIF where Pillow decodes it (from 11.3), HEIF (HEIC) where pillow-heif is installed."""
 DRAWN = ("scene:", "described:")
-"""What the names of images begin with that are drawn, not read."""
+"""Prefixes of the names of images that are drawn instead of read."""
 
 
 def load_image(source: ImageSource, *, formats: tuple[str, ...] = FORMATS, max_pixels: int = MAX_PIXELS) -> Image.Image:
@@ -150,7 +150,7 @@ class Geometry(ABC):
 
     @abstractmethod
     def _placed(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
-        """As `place`, for one of the three ways."""
+        """The implementation of `place`, for a valid `resize`."""
 
     @property
     def fingerprint(self) -> str:
@@ -161,9 +161,58 @@ class Geometry(ABC):
         return f"{type(self).__name__} {digest(settings)}"
 
 
+def rounded(values: Any) -> Canvas:
+    """Values of pixels as whole numbers 0 ... 255, in the same shape."""
+    return np.asarray(np.clip(np.rint(values), 0, 255), dtype=np.uint8)
+
+
 def resized(image: Image.Image, size: tuple[int, int]) -> Canvas:
     """The pixels of an image brought to (width, height)."""
     return np.asarray(image.resize(size, Image.Resampling.BICUBIC))
+
+
+def capped(image: Image.Image, max_side: int) -> Image.Image:
+    """The image, reduced to at most `max_side` pixels on its longer side."""
+    shrink = max_side / max(image.size)
+    if shrink >= 1:
+        return image
+    return Image.fromarray(resized(image, (max(1, round(image.width * shrink)), max(1, round(image.height * shrink)))))
+
+
+def sides(size: int | tuple[int, int]) -> tuple[int, int]:
+    """(height, width) of a size that is one number of pixels or both; anything else raises an error."""
+    pixels = [whole("size", side, 1) for side in np.array(size, dtype=object).ravel()]
+    if len(pixels) not in (1, 2):
+        raise WhymaskError(f"size is a number of pixels or (height, width), not {size!r}.")
+    return pixels[0], pixels[-1]
+
+
+@dataclass(frozen=True)
+class WholeImage(Geometry):
+    """For models that take pictures of any size: the whole image, its longer side at most `max_side`.
+
+    "own" and "squash" are the same here.
+    """
+
+    max_side: int | None = 512  # None: as large as it is
+    size: int | tuple[int, int] | None = None  # a side of a square, or (height, width), where a model needs one size
+    enlarge: bool = False  # whether smaller images are enlarged to it
+
+    def __post_init__(self) -> None:
+        if self.max_side is not None:
+            whole("max_side", self.max_side, 1)
+        if self.size is not None:
+            object.__setattr__(self, "size", sides(self.size))
+
+    def _placed(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
+        if resize == "none":
+            return np.asarray(image), WHOLE
+        if self.size is not None:
+            height, width = sides(self.size)
+            return resized(image, (width, height)), WHOLE
+        scale = 1.0 if self.max_side is None else self.max_side / max(image.size)
+        scale = scale if self.enlarge else min(1.0, scale)
+        return resized(image, (max(1, round(image.width * scale)), max(1, round(image.height * scale)))), WHOLE
 
 
 @dataclass(frozen=True)
@@ -177,16 +226,12 @@ class CentreCrop(Geometry):
     share: float = 1.0
 
     def __post_init__(self) -> None:
-        for side in np.ravel(self.size):
-            whole("size", side, 1)
-        if np.size(self.size) > 2:
-            raise WhymaskError(f"size is a number of pixels or (height, width), not {self.size!r}.")
+        sides(self.size)
 
     @property
     def shape(self) -> tuple[int, int]:
         """(H, W) of the grid."""
-        height, width = np.broadcast_to(self.size, 2).tolist()
-        return height, width
+        return sides(self.size)
 
     def _placed(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
         width, height = image.size
@@ -288,10 +333,10 @@ def _ends(profile: NDArray[np.float64], pixels: int) -> tuple[float, float]:
     return max(0.0, float(start)), min(1.0, float(start + slope))
 
 
-def viewable(image: Image.Image, least: int = 256, most: int = 768) -> Canvas:
+def viewable(image: Image.Image) -> Canvas:
     """The photo at a size for viewing: small enough to travel with a result, large enough for outlines."""
     longest = max(image.size)
-    scale = least / longest if longest < least else min(1.0, most / longest)
+    scale = 256 / longest if longest < 256 else min(1.0, 768 / longest)
     size = (max(2, round(image.width * scale)), max(2, round(image.height * scale)))
     kind = Image.Resampling.LANCZOS if scale < 1 else Image.Resampling.NEAREST
     return np.asarray(image.resize(size, kind))

@@ -8,7 +8,7 @@ from scipy import sparse
 from scipy.sparse.linalg import splu
 
 from whymask.arrays import Bools, Floats
-from whymask.images.imaging import Canvas
+from whymask.images.imaging import Canvas, rounded
 
 DIRECT, DIAGONAL = 1 / 6, 1 / 12  # weights of the neighbours of a pixel
 NOISE = 0.01 * 255  # standard deviation of what is added, since a picture is never that smooth
@@ -31,7 +31,7 @@ def inpainted(canvas: Canvas, inside: Bools) -> Canvas:
     )
     rng = np.random.default_rng(int.from_bytes(hashlib.sha256(canvas.tobytes()).digest()[:8]))
     noisy = np.moveaxis(filled, 0, 2) + rng.normal(0, NOISE, canvas.shape)
-    return np.where(inside[..., None], canvas, np.rint(noisy).clip(0, 255).astype(np.uint8))
+    return np.where(inside[..., None], canvas, rounded(noisy))
 
 
 def imputed(values: Floats, known: Bools) -> Floats:

@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from PIL import Image, ImageColor, ImageFilter
 
-from whymask.arrays import Bools, Masks
+from whymask.arrays import Bools, Masks, on_device
 from whymask.errors import WhymaskError, unknown
-from whymask.images.imaging import Canvas, ImageSource, load_image, resized
+from whymask.images.imaging import Canvas, ImageSource, load_image, resized, rounded
 
 Fill: TypeAlias = str | tuple[int, int, int] | ImageSource
 """A name in FILLS, a colour ("#80b0ff", "red", (r, g, b)) or an image."""
@@ -65,8 +65,7 @@ def fill_canvas(fill: Fill, canvas: Canvas) -> Canvas:
         return _flat(np.rint(canvas.mean(axis=(0, 1))), canvas)
     if fill == "noise":
         rng = np.random.default_rng(int.from_bytes(hashlib.sha256(canvas.tobytes()).digest()[:8]))
-        drawn = rng.normal(canvas.mean(axis=(0, 1)), canvas.std(axis=(0, 1)), canvas.shape)
-        return np.rint(drawn).clip(0, 255).astype(np.uint8)
+        return rounded(rng.normal(canvas.mean(axis=(0, 1)), canvas.std(axis=(0, 1)), canvas.shape))
     if fill in ("blur", "dark_defocus"):
         blur = ImageFilter.GaussianBlur(min(canvas.shape[:2]) / 16)
         blurred = np.asarray(Image.fromarray(canvas).filter(blur))
@@ -128,7 +127,7 @@ def compose(rows: Bools, index: Any, x: Any, x0: Any, room: Any = None) -> Any:
         room = None
     out = None if room is None else room[: len(rows)]
     if x.device.type != "cpu":
-        kept = torch.from_numpy(rows).to(x.device).index_select(1, index.flatten())
+        kept = on_device(rows, x.device).index_select(1, index.flatten())
         return torch.where(kept.view(len(rows), *index.shape), x, x0, out=out)
     # torch.where is not vectorised on CPUs: choose by bits instead, x0 ^ (kept & (x ^ x0)), four times as fast.
     word = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[x.element_size()]
@@ -155,7 +154,7 @@ def blend(masks: Masks | Any, pixel: Any, x: Any, x0: Any) -> Any:
         return (np.rint(mixed) if x.dtype.kind in "iu" else mixed).astype(x.dtype)
     import torch
 
-    flat = torch.as_tensor(masks, device=x.device).flatten(1)
+    flat = on_device(masks, x.device).flatten(1)
     kept = flat.index_select(1, pixel.flatten()).view(len(flat), *pixel.shape)
     if not x.is_floating_point():
         mixed = torch.lerp(x0.float(), x.float(), kept.float())

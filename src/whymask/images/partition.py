@@ -56,7 +56,7 @@ class Partition:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Tells partitions apart."""
+        """Identifies the partition: a hash of its label map."""
         return hashlib.sha256(self.labels.tobytes() + str(self.labels.shape).encode()).hexdigest()[:16]
 
     def pixels(self, chosen: Bools) -> Bools:
@@ -116,7 +116,7 @@ def split_regions(coarse: Partition, parts: int) -> Partition:
 
 
 def check_regions(regions: str) -> None:
-    """Refuse a text that divides no image, before there is one."""
+    """Raise an error for a text that does not say how to divide an image; this needs no image."""
     if not re.fullmatch(r"(slico(:[1-9]\d*)?|grid(:[1-9]\d*(x[1-9]\d*)?)?)(/[1-9]\d*)?", regions) and not isfile(
         regions
     ):

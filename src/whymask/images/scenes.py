@@ -1,8 +1,8 @@
 """Scenes whose truth is known: coloured objects on textured backgrounds, and POPE's yes/no questions about them.
 
 Objects of one theme nearly always come together in the scenes a model is trained on, and some are so small or so well
-hidden that the objects around them are the better clue. In the test scenes themes are often broken: a model that goes
-by these then says yes to what is not there (false yes), or misses what stands alone (false no).
+hidden that the objects around them are the better clue. In the test scenes themes are often broken: a model that relies
+on them then says yes to what is not there (false yes), or misses what stands alone (false no).
 
 Every scene follows from its split and number.
 """
@@ -16,10 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from whymask.arrays import Bools
 from whymask.errors import WhymaskError, unknown
 
 Split: TypeAlias = Literal["train", "test"]
-Floats: TypeAlias = NDArray[np.floating[Any]]
+Values: TypeAlias = NDArray[np.floating[Any]]
+Window: TypeAlias = tuple[slice, slice]
+"""The rows and the columns of a rectangle of pixels."""
 
 SIZE = 112  # pixels a side
 THEMES = {  # in order of how often they come up
@@ -49,10 +52,10 @@ class Scene:
 
     @property
     def objects(self) -> tuple[str, ...]:
-        """What is there."""
+        """The names of the objects that show."""
         return tuple(OBJECTS[i - 1] for i in np.unique(self.labels) if i)
 
-    def mask(self, name: str) -> NDArray[np.bool_]:
+    def mask(self, name: str) -> Bools:
         """Where an object shows, (SIZE, SIZE)."""
         if name not in OBJECTS:
             raise unknown("object", name, OBJECTS)
@@ -122,14 +125,14 @@ def _draw(chosen: NDArray[np.int64], rng: np.random.Generator) -> Scene:
     return Scene(np.clip(canvas + grain, 0, 255).astype(np.uint8), labels)
 
 
-def _room(free: NDArray[np.bool_], side: int, rng: np.random.Generator) -> tuple[slice, slice]:
+def _room(free: Bools, side: int, rng: np.random.Generator) -> Window:
     """A place for a square of this side: the emptiest of four."""
     corners = rng.integers(0, SIZE - side + 1, (4, 2))
     boxes = [(slice(y, y + side), slice(x, x + side)) for y, x in corners.tolist()]
     return max(boxes, key=lambda box: int(free[box].sum()))
 
 
-def board(box: tuple[slice, slice], rng: np.random.Generator) -> tuple[slice, slice]:
+def board(box: Window, rng: np.random.Generator) -> Window:
     """A rectangle that hides between a third and all but a rest of what is in the box, from one side."""
     hides = rng.uniform(0.35, 0.9)
     axis, first = rng.integers(2), rng.random() < 0.5
@@ -145,17 +148,17 @@ def board(box: tuple[slice, slice], rng: np.random.Generator) -> tuple[slice, sl
     return slice(int(top), int(bottom)), slice(int(left), int(right))
 
 
-def texture(rng: np.random.Generator) -> Floats:
+def texture(rng: np.random.Generator) -> Values:
     """A dull background: coarse clouds of colour and finer ones of light around a random grey."""
     coarse = rng.uniform(60, 190) + rng.uniform(-25, 25, (4, 4, 3)) + rng.uniform(-18, 18, 3)
     fine = Image.fromarray(rng.uniform(-18, 18, (14, 14)).astype(np.float32))
     bilinear = ((SIZE, SIZE), Image.Resampling.BILINEAR)
     colours = Image.fromarray(np.clip(coarse, 0, 255).astype(np.uint8)).resize(*bilinear)
-    canvas: Floats = np.asarray(colours, dtype=np.float32) + np.asarray(fine.resize(*bilinear))[..., None]
+    canvas: Values = np.asarray(colours, dtype=np.float32) + np.asarray(fine.resize(*bilinear))[..., None]
     return canvas
 
 
-def shape(name: str, half: float, turn: float) -> Floats:
+def shape(name: str, half: float, turn: float) -> Values:
     """Coverage in 0 ... 1 of an object `half` pixels from its middle to its border, turned by `turn` radians."""
     reach = int(np.ceil(half * 1.1)) + 1
     steps = np.arange(-reach, reach + 1, dtype=np.float32) / half
@@ -165,26 +168,26 @@ def shape(name: str, half: float, turn: float) -> Floats:
     return np.asarray(np.clip(inside * half + 0.5, 0, 1), dtype=np.float32)
 
 
-def _disc(x: Floats, y: Floats, radius: float) -> Floats:
+def _disc(x: Values, y: Values, radius: float) -> Values:
     return radius - np.hypot(x, y)
 
 
-def _bar(x: Floats, y: Floats, left: float, right: float, top: float, bottom: float) -> Floats:
+def _bar(x: Values, y: Values, left: float, right: float, top: float, bottom: float) -> Values:
     return np.asarray(np.minimum(np.minimum(x - left, right - x), np.minimum(y - top, bottom - y)))
 
 
-def _cone(x: Floats, y: Floats, top: float, bottom: float, half: float) -> Floats:
+def _cone(x: Values, y: Values, top: float, bottom: float, half: float) -> Values:
     """A triangle that stands on its base."""
     return np.asarray(np.minimum(half * (y - top) / (bottom - top) - np.abs(x), bottom - y))
 
 
-def _star(x: Floats, y: Floats) -> Floats:
+def _star(x: Values, y: Values) -> Values:
     wave = np.abs(np.arctan2(x, -y) * (5 / (2 * np.pi)) % 1 * 2 - 1)
     return 0.38 + 0.6 * wave**1.5 - np.hypot(x, y)
 
 
 # Each gives how far inside a point is, in half sizes: x grows to the right, y downwards, both -1 ... 1 inside.
-SHAPES: dict[str, Callable[[Floats, Floats], Floats]] = {
+SHAPES: dict[str, Callable[[Values, Values], Values]] = {
     "ball": lambda x, y: _disc(x, y, 0.85),
     "flag": lambda x, y: np.maximum(_bar(x, y, -0.8, -0.58, -0.95, 0.95), _bar(x, y, -0.6, 0.85, -0.9, 0.1)),
     "tent": lambda x, y: np.minimum(_cone(x, y, -0.8, 0.75, 0.95), -_cone(x, y, 0.0, 0.9, 0.4)),

@@ -61,10 +61,10 @@ def sentence(plan: Plan) -> str:
 
 
 def read(text: str) -> list[Word]:
-    """The content words of a sentence; whatever is no sentence is an error."""
+    """The content words of a sentence; a text that does not follow the grammar is an error."""
     found = _SENTENCE.fullmatch(text)
     if not found or any((found[i + 1] == "a") == bool(found[i + 4]) for i in _STARTS if found[i + 1]):
-        raise WhymaskError(f"{text!r} is no sentence about a described scene.")
+        raise WhymaskError(f"{text!r} is not a sentence about a described scene.")
     words = [
         Word(kind, found[start + place], found.start(start + place), found.end(start + place + (kind == "noun")), (i,))
         for i, start in enumerate(_STARTS)

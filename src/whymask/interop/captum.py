@@ -10,20 +10,20 @@ import torch
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from whymask.errors import WhymaskError, unknown, whole
+from whymask.arrays import Bools
+from whymask.errors import WhymaskError, whole
 from whymask.images.imaging import Canvas
 from whymask.images.masking import compose, stack
 from whymask.images.partition import Partition, numbered, partition
 from whymask.methods import OF_SIZE, Recipe
+from whymask.models.outputs import Activation, answers, check_activation, evidence
 from whymask.search import Problem, Search, SearchResult, drive
-from whymask.search.driver import Piece
+from whymask.search.batches import Piece
 
 try:
     from captum.attr import Attribution  # type: ignore[import-untyped]
 except ImportError:  # the class works without captum
     Attribution = object
-
-OUTPUTS = ("logits", "probs")
 
 
 class EvidenceAttribution(Attribution):  # type: ignore[misc]
@@ -35,7 +35,8 @@ class EvidenceAttribution(Attribution):  # type: ignore[misc]
         method: a recipe (see `whymask methods`). A mask method such as "trace" gives masks, a full search such as
             "trace+greedy" orderings.
         k: number of features kept, for methods that have this parameter.
-        output: what forward_func returns, "logits" or "probs".
+        activation: how a score follows from what forward_func returns, as for `whymask.wrap`: "softmax" or "sigmoid" of
+            logits, "none" for probabilities.
         seed: reaches every random choice, together with the image.
         params: the method's other parameters.
 
@@ -50,15 +51,14 @@ class EvidenceAttribution(Attribution):  # type: ignore[misc]
         method: str = OF_SIZE,
         *,
         k: int = 8,
-        output: str = "logits",
+        activation: Activation = "softmax",
         seed: int = 0,
         params: Mapping[str, Any] | None = None,
     ) -> None:
-        if output not in OUTPUTS:
-            raise unknown("output", output, OUTPUTS)
+        check_activation(activation)
         size = {"k": k} if "k" in Recipe(method).method.parameters else {}
         self.recipe = Recipe(method, {**size, **(params or {})})
-        self.forward_func, self.output = forward_func, output  # captum's own constructor would do no more
+        self.forward_func, self.activation = forward_func, activation  # captum's own constructor would do no more
         self.seed = whole("a seed", seed, 0)
 
     def attribute(
@@ -90,7 +90,7 @@ class EvidenceAttribution(Attribution):  # type: ignore[misc]
             the first feature down to 1/n on the last of n: rank, not magnitude.
         """
         if not isinstance(inputs, torch.Tensor) or inputs.ndim not in (3, 4) or not inputs.numel():
-            raise WhymaskError("inputs must be one tensor of images (N, C, H, W) or (N, H, W), none of these sizes 0.")
+            raise WhymaskError("inputs must be one tensor of images (N, C, H, W) or (N, H, W), and no size may be 0.")
         more = additional_forward_args
         more = () if more is None else more if isinstance(more, tuple) else (more,)
         batch_size = len(inputs) * whole("perturbations_per_eval", perturbations_per_eval, 1)
@@ -100,7 +100,7 @@ class EvidenceAttribution(Attribution):  # type: ignore[misc]
             fills = _broadcast("baselines", fills, inputs)
             features = _features(feature_mask, inputs)
             if target is None:
-                target = self._probabilities(inputs.clone(), more).argmax(dim=1)
+                target = answers(self._outputs(inputs.clone(), more), self.activation).argmax(dim=1)
             channels = (images if images.ndim == 4 else images[:, None] for images in (inputs, fills))
             parts = zip(*channels, features, _targets(target, len(inputs)), range(len(inputs)), strict=True)
             examples = [Example.of(*part) for part in parts]
@@ -123,15 +123,15 @@ class EvidenceAttribution(Attribution):  # type: ignore[misc]
         return attributions
 
     def _scores(self, images: torch.Tensor, targets: list[int], more: tuple[Any, ...]) -> NDArray[np.float32]:
-        probabilities = self._probabilities(images, more)
-        classes = probabilities.shape[1]
+        outputs = self._outputs(images, more)
+        classes = answers(outputs, self.activation).shape[1]
         for target in targets:
             if not 0 <= target < classes:
                 raise WhymaskError(f"target {target} is outside the model's classes 0 ... {classes - 1}.")
-        wanted = torch.tensor(targets, device=probabilities.device)[:, None]
-        return probabilities.gather(1, wanted)[:, 0].cpu().numpy()
+        return evidence(outputs, targets, self.activation).score.cpu().numpy()
 
-    def _probabilities(self, images: torch.Tensor, more: tuple[Any, ...]) -> torch.Tensor:
+    def _outputs(self, images: torch.Tensor, more: tuple[Any, ...]) -> torch.Tensor:
+        """What forward_func returns for images and its other arguments, (B, classes) in fp32."""
         scores = self.forward_func(images, *more)
         shape = tuple(scores.shape) if isinstance(scores, torch.Tensor) else type(scores).__name__
         if not isinstance(scores, torch.Tensor) or scores.ndim != 2 or len(scores) != len(images):
@@ -139,11 +139,9 @@ class EvidenceAttribution(Attribution):  # type: ignore[misc]
                 f"forward_func must return class scores of shape ({len(images)}, classes) for {len(images)} images, "
                 f"but returned {shape}."
             )
-        if self.output == "probs":
-            return scores.float()
-        if scores.shape[1] == 1:
-            raise WhymaskError("the softmax of one logit is always 1: return probabilities and set output='probs'.")
-        return scores.float().softmax(dim=-1)
+        if self.activation == "softmax" and scores.shape[1] == 1:
+            raise WhymaskError("the softmax of one logit is always 1: pass activation='sigmoid', or 'none'.")
+        return scores.float()
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +163,7 @@ class Example:
         index = torch.from_numpy(features.astype(np.int64)).to(x.device)
         return cls(x, x0, index, Partition(labels, "features"), target, number)
 
-    def masked(self, rows: NDArray[np.bool_]) -> torch.Tensor:
+    def masked(self, rows: Bools) -> torch.Tensor:
         """The masked copies (B, C, H, W) of kept sets (B, n)."""
         copies: torch.Tensor = compose(rows, self.index, self.x, self.x0)
         return copies

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from whymask.interop.captum import EvidenceAttribution
 from whymask.methods import OF_SIZE
+from whymask.models.outputs import Activation
 
 
 def explain_func(
@@ -20,7 +21,7 @@ def explain_func(
     feature_mask: ArrayLike | torch.Tensor | None = None,
     baselines: ArrayLike | torch.Tensor | None = None,
     device: str | torch.device | None = None,
-    output: str = "logits",
+    activation: Activation = "softmax",
     seed: int = 0,
 ) -> NDArray[np.float32]:
     """Explain a batch the way Quantus asks for it; `explain_func_kwargs` reach the keyword arguments.
@@ -29,7 +30,7 @@ def explain_func(
         model: (B, C, H, W) to class scores (B, classes), in evaluation mode.
         inputs: (N, C, H, W); converted to the type of the model's parameters.
         targets: (N,) classes to explain, or one for all; None for the model's top class of each input.
-        method, k, output, seed: as for EvidenceAttribution.
+        method, k, activation, seed: as for EvidenceAttribution.
         feature_mask, baselines: as for its `attribute`.
         device: where the model is; by default the device of its parameters.
 
@@ -38,7 +39,7 @@ def explain_func(
         the pixel's most important one.
     """
     weight = next(model.parameters(), torch.empty(0))
-    attributions = EvidenceAttribution(model, method, k=k, output=output, seed=seed).attribute(
+    attributions = EvidenceAttribution(model, method, k=k, activation=activation, seed=seed).attribute(
         _tensor(inputs).to(device or weight.device, weight.dtype),
         None if baselines is None else _tensor(baselines),
         None if targets is None else _tensor(targets),

@@ -12,7 +12,7 @@ from whymask.images.imaging import Canvas
 def to_shap(heatmap: Floats, canvas: Canvas, label: str, base: float) -> Any:
     """A shap.Explanation of one image and one answer, in the shapes of shap's own image explainers.
 
-    The values are no Shapley values and do not add up to the score: summed over the colours they are the heatmap.
+    The values are not Shapley values and do not add up to the score: summed over the colours they are the heatmap.
 
     Args:
         heatmap: (H, W) the value of every pixel.

@@ -129,7 +129,7 @@ def _check_parameters(name: str, stages: list[AnyStage]) -> None:
 
 
 def _summary(name: str, last: AnyStage) -> str:
-    """One line about a chain."""
+    """The summary of a chain, in one line."""
     before = name.removesuffix(last.name).removesuffix("+")
     if not before:
         return last.summary

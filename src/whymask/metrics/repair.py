@@ -72,7 +72,7 @@ def correction_region(areas: ArrayLike, right: ArrayLike) -> float:
     """
     kept, good = np.asarray(areas, dtype=np.float64), np.asarray(right, dtype=bool)
     if kept.shape != good.shape or kept.ndim != 1:
-        raise WhymaskError("areas and right answers must be lists of one length, one entry per prefix.")
+        raise WhymaskError("areas and right answers must be lists of the same length, with one entry per prefix.")
     return float(1 - kept[good].max(initial=0.0))
 
 
@@ -89,7 +89,7 @@ def repairs(outcomes: Sequence[RepairOutcome], mistake: Mistake | None = None) -
     """
     some = [outcome for outcome in outcomes if mistake is None or outcome.mistake == mistake]
     if not some:
-        raise WhymaskError("there is no wrong answer to sum up.")
+        raise WhymaskError("there are no wrong answers to summarise.")
     removed = [outcome.removed for outcome in some if outcome.removed is not None]
     costs = [outcome.mec for outcome in some if outcome.mec is not None]
     ordered = len(removed) == len(some)

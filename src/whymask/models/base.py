@@ -1,7 +1,7 @@
 """What every model family offers: `bind` an image once, then `respond` to masked versions of it in batches."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, Self, TypeAlias, runtime_checkable
@@ -107,6 +107,33 @@ class Response:
     top: NDArray[np.int64] | None  # (B,) the answer the model would give, where that is known
 
 
+class Launched(Response):
+    """A response that a device is still computing: whoever reads it waits.
+
+    `wait` returns the response, and the seconds that the device took for it.
+    """
+
+    _wait: Callable[[], tuple[Response, float]]
+
+    def __init__(self, wait: Callable[[], tuple[Response, float]]) -> None:
+        object.__setattr__(self, "_wait", wait)
+
+    @cached_property
+    def arrived(self) -> tuple[Response, float]:
+        """The response itself, and the seconds that the device took."""
+        return self._wait()
+
+    @property
+    def score(self) -> Floats:
+        """(B,) f_y in [0, 1]."""
+        return self.arrived[0].score
+
+    @property
+    def top(self) -> NDArray[np.int64] | None:
+        """(B,) the answer the model would give, where that is known."""
+        return self.arrived[0].top
+
+
 class Model(Protocol):
     """A model that can be run forward.
 
@@ -136,7 +163,11 @@ class Model(Protocol):
         """Put the image on the input grid and settle which answer is explained (by default the model's own)."""
 
     def respond(self, inputs: Any, bounds: Sequence[Bound]) -> Response:
-        """Score masked inputs (B, ...), row i by the target of bounds[i]."""
+        """Score masked inputs (B, ...), row i by the target of bounds[i].
+
+        A `Launched` response lets searches that run together advance while a device computes it. The memory of the
+        inputs may then be used for the next batch: what works on them later must run in the device's order, or copy.
+        """
 
 
 @runtime_checkable
@@ -213,14 +244,14 @@ class GridModel(ABC):
     ) -> Bound:
         """Put the image on the input grid and settle which answer is explained (by default the model's own)."""
         if isinstance(target, tuple) and not self.takes_points:
-            raise WhymaskError(f"{self.name} takes no point as its target: detectors and segmenters do.")
+            raise WhymaskError(f"{self.name} does not accept a point as its target; only detectors and segmenters do.")
         return self.settle(self.view(image, resize, fill), target, question)
 
     def view(self, image: ImageSource, resize: Resize = "own", fill: Fill = "black") -> View:
         """The image on the input grid; several images of one question side by side on one canvas."""
         if isinstance(image, list):
             if not self.takes_several:
-                raise WhymaskError(f"{self.name} takes one image: pass that alone.")
+                raise WhymaskError(f"{self.name} takes a single image.")
             return self._several(image, resize, fill)
         picture = load_image(image)
         canvas, box = self.geometry.place(picture, resize)

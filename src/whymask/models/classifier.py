@@ -1,4 +1,4 @@
-"""Models that score an image by one of a list of answers: everything they share but the forward pass."""
+"""What models with a fixed list of answers share, apart from the forward pass."""
 
 import re
 from abc import abstractmethod
@@ -14,9 +14,14 @@ from whymask.models.base import Bound, Response, Target, View
 from whymask.models.pixels import PixelBound, PixelModel
 
 
-def is_number(target: str) -> bool:
-    """Whether a target given as text is an index."""
-    return re.fullmatch(r"\s*-?[0-9]+\s*", target) is not None
+def is_name(target: object) -> bool:
+    """Whether a target is a text that is not a number."""
+    return isinstance(target, str) and re.fullmatch(r"\s*-?[0-9]+\s*", target) is None
+
+
+def number_of(target: Any) -> int:
+    """The number that a target is, given as a whole number or as text."""
+    return int(target) if isinstance(target, str) else whole("a target", target, 0)
 
 
 def check_scale(mean: Sequence[float] | float, std: Sequence[float] | float) -> None:
@@ -30,7 +35,7 @@ def check_scale(mean: Sequence[float] | float, std: Sequence[float] | float) -> 
 
 
 class Classifier(PixelModel):
-    """Names answers; a family adds `encode`, `outputs` and `read`."""
+    """Scores an image by one of its answers; a family implements `encode`, `outputs` and `read`."""
 
     labels: list[str]
     aliases: Mapping[str, int] = {}
@@ -87,14 +92,14 @@ class Classifier(PixelModel):
 
     def resolve(self, target: int | str) -> int:
         """The index a user means: a number, the name of an answer, or an alias of one."""
-        if isinstance(target, str) and not is_number(target):
-            wanted = target.strip().lower()
+        if is_name(target):
+            wanted = str(target).strip().lower()
             labels = {label.lower(): index for index, label in reversed(list(enumerate(self.labels)))}
             names = {**self.aliases, **labels}
             if wanted not in names:
                 raise unknown("target", wanted, names)
             return names[wanted]
-        index = int(target) if isinstance(target, str) else whole("a target", target, 0)
+        index = number_of(target)
         if not 0 <= index < len(self.labels):
             raise WhymaskError(f"target {index} is outside the model's classes 0 ... {len(self.labels) - 1}.")
         return index

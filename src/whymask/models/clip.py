@@ -11,18 +11,19 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch.nn import Identity
 
-from whymask.errors import WhymaskError
-from whymask.images.imaging import Preprocessed
+from whymask.errors import WhymaskError, first_line
+from whymask.images.imaging import Preprocessed, rounded
 from whymask.models.base import composed
 from whymask.models.hf import (
     configuration,
     from_checkpoint,
     model_from_checkpoint,
+    name_of,
     normalisation,
     pixel_steps,
     tokenization,
 )
-from whymask.models.packages import optional
+from whymask.models.packages import required
 from whymask.models.torch_module import device_of, evaluating, module_fingerprint
 from whymask.models.zero_shot import Texts, ZeroShot, lines
 from whymask.models.zoo import before_tensors
@@ -60,7 +61,7 @@ def load(
     return ZeroShot(**parts | texts, name=checkpoint, device=device, dtype=dtype, compile=compile)
 
 
-def from_module(
+def wrap_pair(
     model: Any,
     processor: Any,
     *,
@@ -70,14 +71,13 @@ def from_module(
     dtype: str | None = None,
     compile: bool = False,
 ) -> ZeroShot:
-    """A CLIPModel, SiglipModel or Siglip2Model that is already there, with its processor; the model is left as it is.
+    """An existing CLIPModel, SiglipModel or Siglip2Model with its processor; the model is not modified.
 
     Images are seen with the weights the image tower has at that time. Texts, scale and bias are read here: after the
     text tower has been trained, call this again.
     """
     parts = _towers(model, processor.image_processor, processor.tokenizer) | _texts(classes, templates)
-    name = model.config.name_or_path or type(model).__name__
-    return ZeroShot(**parts, name=name, device=device, dtype=dtype, compile=compile, borrowed=True)
+    return ZeroShot(**parts, name=name_of(model), device=device, dtype=dtype, compile=compile, borrowed=True)
 
 
 def _texts(classes: Texts, templates: Texts | None) -> dict[str, list[str]]:
@@ -164,22 +164,20 @@ class _Patches(_Image):
 
 
 def patched_steps(processor: Any) -> Any:
-    """As `pixel_steps`, for a processor that cuts the image into patches."""
+    """The steps of `pixel_steps`, for a processor that cuts the image into patches."""
 
     def steps(image: Image.Image) -> Any:
         found = processor(images=image, do_rescale=False, do_normalize=False, return_tensors="np")
         (rows, columns), patch = found["spatial_shapes"][0], processor.patch_size
         patches = found["pixel_values"][0][: rows * columns].reshape(rows, columns, patch, patch, 3)
         pixels = patches.swapaxes(1, 2).reshape(rows * patch, columns * patch, 3)
-        return np.clip(np.rint(pixels), 0, 255).astype(np.uint8)
+        return rounded(pixels)
 
     return steps
 
 
 def _open_clip(which: str, device: torch.device) -> dict[str, Any]:
-    open_clip = optional("open_clip")
-    if open_clip is None:
-        raise WhymaskError(f"clip:{which} needs open_clip: pip install 'whymask[clip]'.")
+    open_clip = required("open_clip", f"clip:{which} needs open_clip: pip install 'whymask[clip]'.")
     architecture, _, weights = (which, "", None) if which.startswith(WHOLE_MODELS) else which.partition("/")
     if weights == "":  # open_clip would initialise them at random
         raise WhymaskError(f"clip:{which} names no weights: pass 'clip:ARCH/WEIGHTS', such as 'clip:RN101/openai'.")
@@ -224,6 +222,6 @@ def _built(open_clip: Any, architecture: str, weights: str | None) -> tuple[Any,
             )
     except (RuntimeError, ValueError, OSError, UnpicklingError, UserWarning) as error:
         name = f"{architecture}/{weights}" if weights else architecture
-        raise WhymaskError(f"open_clip cannot load {name!r}: {str(error).splitlines()[0]}") from None
+        raise WhymaskError(f"open_clip cannot load {name!r}: {first_line(error)}") from None
     config = open_clip.get_model_config(architecture)
     return model.eval(), transform, {**config, "quick_gelu": quick or config.get("quick_gelu", False)}

@@ -33,7 +33,7 @@ class Concurrency:
             self._seconds.clear()
 
     def overloaded(self) -> None:
-        """The server refused a request or did not answer it in time."""
+        """The server rejected a request or did not answer it in time."""
         self.size = max(1, self.size // 2)
         self._doubling = False
         self._seconds.clear()

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from whymask.arrays import Floats
 from whymask.errors import ImageError, WhymaskError, unknown
-from whymask.images.imaging import Box, Canvas, ImageSource
-from whymask.models.base import Response, Target, composed
-from whymask.models.classifier import is_number
-from whymask.models.function import WholeImage, function_fingerprint
+from whymask.images.imaging import Box, Canvas, ImageSource, WholeImage
+from whymask.models.base import Response, Target
+from whymask.models.classifier import is_name, number_of
+from whymask.models.function import FromFunction
 from whymask.models.located import Located, Point
 
-LEAST = 0.05  # what scores less is not seen
+LEAST = 0.05  # boxes that score less are ignored
 SAME = 0.5  # overlap above which two boxes of one class are one object
 NUMBER = r"(-?[0-9.]+)"
 PLACED = re.compile(rf"(.+) at {NUMBER}, *{NUMBER}, *{NUMBER}, *{NUMBER}")
@@ -63,7 +63,7 @@ class Detection:
 
 
 class Detector(Located):
-    """Names boxes and scores them; a family adds `encode` and `detect`."""
+    """Explains one box; a family implements `encode` and `detect`."""
 
     classes: list[str]
 
@@ -97,9 +97,9 @@ class Detector(Located):
             try:
                 left, top, right, bottom = map(float, sides)
             except ValueError:
-                raise WhymaskError(f"{target!r} names no box: 'dog at 0.1,0.2,0.5,0.9' would.") from None
+                raise WhymaskError(f"{target!r} is not the name of a box, such as 'dog at 0.1,0.2,0.5,0.9'.") from None
             return _aimed(_named(label, self.sought(label)), (left, top, right, bottom), 0)
-        label = target if isinstance(target, str) and not is_number(target) else None
+        label = str(target) if is_name(target) else None
         classes = self.sought(label)
         column = None if label is None else classes.index(_named(label, classes))
         (found,) = self.detect(inputs[None], [classes], canvas.shape[:2])
@@ -115,14 +115,14 @@ class Detector(Located):
             objects = [one for one in objects if one[2][0] <= x <= one[2][2] and one[2][1] <= y <= one[2][3]]
             if not objects:
                 raise ImageError(f"{self.name} sees nothing at that point{_seen(found, classes)}.")
-        number = int(target) if isinstance(target, int | str) else 0
+        number = 0 if target is None or isinstance(target, tuple) else number_of(target)
         if not 0 <= number < len(objects):
-            raise ImageError(f"{self.name} sees {len(objects)} objects, so {number} is none of them.")
+            raise ImageError(f"{self.name} sees {len(objects)} objects, so there is no object {number}.")
         _, column, box = objects[number]
         return _aimed(classes[column], box, 1)
 
     def respond(self, inputs: Any, bounds: Sequence[Any]) -> Response:
-        """By the box of every bound."""
+        """Score masked inputs by the boxes that the bounds explain."""
         wanted: list[Where] = [bound.where for bound in bounds]
         classes = [self.sought(label) for label, _ in wanted]
         found = self.detect(inputs, classes, bounds[0].canvas.shape[:2])
@@ -133,14 +133,12 @@ class Detector(Located):
         return Response(np.clip(np.array(support, dtype=np.float64), 0, 1), None)
 
 
-class FunctionDetector(Detector):
-    """A function from images (B, H, W, 3) uint8 to the objects in them, a dictionary for each image, as of torchvision.
+class FunctionDetector(FromFunction, Detector):
+    """A function from images (B, H, W, 3) uint8 to a dictionary of the objects in each, as torchvision's detectors.
 
     "boxes" are (m, 4): left, top, right and bottom in pixels of the image; "scores" (m,) in [0, 1]; "labels" (m,) are
     numbers of `labels`, or names.
     """
-
-    channels_first = False
 
     def __init__(
         self,
@@ -151,19 +149,8 @@ class FunctionDetector(Detector):
         max_side: int = 1333,
         batch_size: int = 4,
     ) -> None:
-        self.function, self.classes, self.name, self.batch_size = function, list(labels), name, batch_size
-        self.geometry = WholeImage(max_side)
-        self.settings = {}
-
-    @property
-    def fingerprint(self) -> str:
-        """That of the function, and of the classes."""
-        about = function_fingerprint(self.function, self.name)
-        return composed(about, geometry=self.geometry.fingerprint, classes=self.classes)
-
-    def encode(self, canvas: Canvas) -> Canvas:
-        """The pixels themselves."""
-        return canvas
+        self.classes = list(labels)
+        super().__init__(function, name, batch_size, WholeImage(max_side), classes=self.classes)
 
     def detect(self, inputs: Any, classes: Sequence[Sequence[str]], shape: tuple[int, int]) -> list[Boxes]:
         """What the function returns, as shares of the image."""
@@ -177,10 +164,19 @@ class FunctionDetector(Detector):
 
     def _boxes(self, found: Mapping[str, Any], sides: NDArray[Any]) -> Boxes:
         boxes, scores, labels = (_array(found[part]) for part in ("boxes", "scores", "labels"))
-        columns = [self.classes.index(one) if isinstance(one, str) else int(one) for one in labels.tolist()]
+        columns = [self._column(label) for label in labels.tolist()]
         spread = np.zeros((len(columns), len(self.classes)))
         spread[np.arange(len(columns)), columns] = scores
         return Boxes(boxes.reshape(-1, 4).astype(np.float64) / sides, spread)
+
+    def _column(self, label: Any) -> int:
+        if label in self.classes:
+            return self.classes.index(label)
+        if isinstance(label, str) or not 0 <= label < len(self.classes):
+            raise WhymaskError(
+                f"{self.name} returned the label {label!r}, which is none of the {len(self.classes)} labels."
+            )
+        return int(label)
 
 
 def overlap(boxes: Floats, box: Box | Floats) -> Floats:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from scipy.ndimage import gaussian_filter
 
+from whymask.arrays import on_device
 from whymask.errors import WhymaskError
 from whymask.images.imaging import Canvas
 from whymask.images.masking import blend
@@ -45,7 +46,7 @@ class Softmax(Evidence):
     @classmethod
     def of(cls, logits: torch.Tensor, targets: Sequence[int]) -> Self:
         """From logits (B, classes) and the class of each row."""
-        column = torch.tensor(targets, device=logits.device)[:, None]
+        column = on_device(targets, logits.device)[:, None]
         logit, chance = (values.gather(1, column)[:, 0] for values in (logits, logits.softmax(dim=1)))
         return cls(logit, logits.logsumexp(dim=1), chance)
 
@@ -71,7 +72,7 @@ class Differentiable:
     """A bound image, its module and the score f_y as a function through which gradients flow."""
 
     bound: Bound
-    module: torch.nn.Module  # what runs the image, so that layers can be listened to
+    module: torch.nn.Module  # what runs the image; methods register hooks on its layers
     read: Callable[[torch.Tensor], Evidence]  # from inputs (B, ...)
     encode: Callable[[Canvas], torch.Tensor]  # pixels (H, W, 3) in the model's own layout
     tokens: ImageTokens | None = None  # where a language model reads the image
@@ -203,6 +204,6 @@ def rounding(inputs: torch.Tensor, size: float) -> float:
 def forward_only(name: str) -> WhymaskError:
     """The error of a method that uses gradients on a model that has none."""
     return WhymaskError(
-        f"this method needs gradients, and {name} can only be run forward: "
-        "use a torch model, or a forward method such as 'trace' or 'rise'."
+        f"this method needs gradients, but {name} does not provide them: "
+        "use a torch model, or a method without gradients, such as 'trace' or 'rise'."
     )

@@ -13,6 +13,7 @@ from whymask.models.onnx import OnnxClassifier, onnx_file
 from whymask.models.packages import optional
 from whymask.models.torch_module import TorchClassifier
 
+# Names for classes whose first synonym another class has too, where the last one is not clearer.
 CLEAR = {134: "crane bird", 517: "construction crane", 474: "cardigan sweater", 638: "maillot"}
 SIZES = {"efficientnet-lite0": 224, "efficientnet-lite1": 240, "efficientnet-lite2": 260}
 

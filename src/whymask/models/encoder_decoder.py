@@ -11,15 +11,15 @@ from typing import Any, Literal
 
 import torch
 
-from whymask.errors import WhymaskError
+from whymask.errors import WhymaskError, first_line
 from whymask.models.dialogue import Context, Dialogue
-from whymask.models.generation import Said
-from whymask.models.hf import from_checkpoint
+from whymask.models.generation import AnswerIds
+from whymask.models.hf import from_checkpoint, name_of
 from whymask.models.image_text import ImageText
-from whymask.models.multimodal import OF_LOAD, check_borrowed, check_processor_options, load_module
-from whymask.models.processing import load_processor, template_of
+from whymask.models.multimodal import check_borrowed, load_module, load_processor, separated
+from whymask.models.processing import template_of
 
-Place = Literal["encoder", "header", "decoder"]
+QuestionIn = Literal["encoder", "header", "decoder"]
 """Where the question goes."""
 MAX_SIDE = 2560
 """Larger images are reduced to this many pixels on their longer side: none of these families sees more."""
@@ -31,8 +31,8 @@ class EncoderDecoder(ImageText):
     text = "decoder_input_ids"
 
     def __init__(self, module: Any, processor: Any, *, name: str, **settings: Any) -> None:
-        self.place: Place = place_of(module, processor)
-        super().__init__(module, _Asked(processor, self.place, self.start(module)), name=name, **settings)
+        self.question_in: QuestionIn = where_asked(module, processor)
+        super().__init__(module, _Asked(processor, self.question_in, self.start(module)), name=name, **settings)
         self._besides["start"] = self.start(module)
 
     @staticmethod
@@ -50,16 +50,18 @@ class EncoderDecoder(ImageText):
         start, forced = first("decoder_start_token_id", "bos_token_id"), first("forced_bos_token_id")
         return [token for token in (*start, *forced) if token >= 0]
 
-    def speaks(self, processor: Any) -> Dialogue:
+    def dialogue_of(self, processor: Any) -> Dialogue:
         """Answers begin a text, or continue the question; only an encoder's prompts may have a chat template."""
-        template = template_of(processor.processor) if self.place == "encoder" else SimpleNamespace(chat_template=None)
-        return _Decoded(processor.tokenizer, self.name, template, self.place)
+        template = (
+            template_of(processor.processor) if self.question_in == "encoder" else SimpleNamespace(chat_template=None)
+        )
+        return _Decoded(processor.tokenizer, self.name, template, self.question_in)
 
     def asked(self, question: str | None) -> str:
         """The question; a model whose decoder reads it needs none."""
-        return question or "" if self.place == "decoder" and self.start(self.module) else super().asked(question)
+        return question or "" if self.question_in == "decoder" and self.start(self.module) else super().asked(question)
 
-    def _continued(self, made: dict[str, torch.Tensor], said: Said) -> dict[str, torch.Tensor]:
+    def _continued(self, made: dict[str, torch.Tensor], said: AnswerIds) -> dict[str, torch.Tensor]:
         """What was said follows what the decoder starts with; the encoder's inputs stay."""
         return made | {self.text: torch.cat([made[self.text], made[self.text].new_tensor(said)], dim=1)}
 
@@ -69,17 +71,17 @@ class Blip(EncoderDecoder):
 
     @staticmethod
     def start(module: Any) -> list[int]:
-        """As its own `generate` begins a text."""
+        """The token with which its own `generate` begins a text."""
         return [module.config.text_config.bos_token_id]
 
     def ends(self) -> set[int]:
-        """Its texts end with the token that separates them."""
+        """The tokens that end an answer; its texts end with the separator token."""
         return super().ends() | {self.module.config.text_config.sep_token_id}
 
     def _forward(self, batch: dict[str, torch.Tensor], count: int) -> torch.Tensor:
         """The decoder on what the encoder makes of image and question, or on the image itself."""
         hidden = self.module.vision_model(pixel_values=batch["pixel_values"]).last_hidden_state
-        if self.place == "encoder":
+        if self.question_in == "encoder":
             question = {name: batch[name] for name in ("input_ids", "attention_mask")}
             hidden = self.module.text_encoder(**question, encoder_hidden_states=hidden).last_hidden_state
         logits: torch.Tensor = self.module.text_decoder(
@@ -89,7 +91,7 @@ class Blip(EncoderDecoder):
 
     def _generated(self, batch: dict[str, torch.Tensor], **options: Any) -> Any:
         """Its `generate` takes the beginning of a caption with one token behind it, and adds its own to an answer's."""
-        if self.place == "encoder":
+        if self.question_in == "encoder":
             return super()._generated({name: part for name, part in batch.items() if name != self.text}, **options)
         begun = torch.nn.functional.pad(batch[self.text], (0, 1))
         return super()._generated({"pixel_values": batch["pixel_values"], "input_ids": begun}, **options)
@@ -98,18 +100,18 @@ class Blip(EncoderDecoder):
 class _Decoded(Dialogue):
     """Answers that begin a text of their own, or continue the question."""
 
-    def __init__(self, tokenizer: Any, name: str, template: Any, place: Place) -> None:
+    def __init__(self, tokenizer: Any, name: str, template: Any, question_in: QuestionIn) -> None:
         super().__init__(tokenizer, name, template)
-        self.place = place
+        self.question_in = question_in
 
     def prompt(self, question: str, images: int = 1) -> str:
         """The prompt as text; what is drawn needs no tokens."""
-        spoken = self.place == "encoder" or (self.place == "decoder" and question.strip())
+        spoken = self.question_in == "encoder" or (self.question_in == "decoder" and question.strip())
         return super().prompt(question, images) if spoken else self.render(question)
 
     def context(self, question: str) -> Context:
-        """Nothing, or the question, and a space unless it ends with a token of a task."""
-        prompt = self.render(question) if self.place == "decoder" else ""
+        """What an answer follows: nothing, or the question, and a space unless it ends with a task token."""
+        prompt = self.render(question) if self.question_in == "decoder" else ""
         joined = not prompt or prompt.endswith(tuple(self.tokenizer.get_added_vocab()))
         return Context(prompt if joined else f"{prompt} ", self._tokens(prompt)["input_ids"])
 
@@ -120,27 +122,27 @@ class _Decoded(Dialogue):
 class _Asked:
     """A processor that puts the question where the family reads it, and gives what the decoder starts with."""
 
-    def __init__(self, processor: Any, place: Place, start: list[int]) -> None:
-        self.processor, self.place, self.start = processor, place, start
+    def __init__(self, processor: Any, question_in: QuestionIn, start: list[int]) -> None:
+        self.processor, self.question_in, self.start = processor, question_in, start
         self.tokenizer, self.image_processor = processor.tokenizer, processor.image_processor
-        self.image_token = getattr(processor, "image_token", None) if place == "encoder" else None
+        self.image_token = getattr(processor, "image_token", None) if question_in == "encoder" else None
 
     def __call__(self, text: Sequence[str], images: Sequence[Any], **options: Any) -> dict[str, Any]:
         """Inputs of the encoder, and `decoder_input_ids` (B, T) that an answer follows."""
-        words: dict[str, Any] = {} if self.place == "decoder" else {"text": list(text)}
-        if self.place != "encoder":
+        words: dict[str, Any] = {} if self.question_in == "decoder" else {"text": list(text)}
+        if self.question_in != "encoder":
             options.pop("add_special_tokens", None)
         try:
             made = dict(self.processor(images=list(images), **words, **options))
         except OSError as error:  # Pix2Struct writes questions in a font that transformers downloads
-            reason = str(error).strip().splitlines()[0]
-            raise WhymaskError(f"the font in which this model reads questions cannot be loaded: {reason}") from None
-        prompts = text if self.place == "decoder" else [""] * len(text)
+            message = f"the font in which this model reads questions cannot be loaded: {first_line(error)}"
+            raise WhymaskError(message) from None
+        prompts = text if self.question_in == "decoder" else [""] * len(text)
         begun = [[*self.start, *self.tokenizer(each, add_special_tokens=False)["input_ids"]] for each in prompts]
         return made | {"decoder_input_ids": torch.tensor(begun)}
 
 
-def place_of(module: Any, processor: Any) -> Place:
+def where_asked(module: Any, processor: Any) -> QuestionIn:
     """Where a model reads the question."""
     family = module.config.model_type
     if family == "pix2struct":
@@ -154,7 +156,7 @@ def check_family(config: Any) -> None:
     """Raise an error for a family that an image and a question are not enough for."""
     if config.model_type == "udop":
         raise WhymaskError(
-            "models of the family 'udop' read the words of a page and where they stand, which whymask does not give "
+            "models of the family 'udop' need the words of a page and their positions, which whymask does not give "
             "them: wrap a function that returns the probability of the answer, see docs/extending.md."
         )
 
@@ -170,17 +172,7 @@ class _Pair:
         return self.image_processor(images, **options)
 
 
-def load(
-    checkpoint: str,
-    *,
-    device: str = "cpu",
-    dtype: str | None = None,
-    device_map: Any = None,
-    quantization_config: Any = None,
-    attn_implementation: str | None = None,
-    max_side: int | None = MAX_SIDE,
-    **options: Any,
-) -> EncoderDecoder:
+def load(checkpoint: str, *, max_side: int | None = MAX_SIDE, **options: Any) -> EncoderDecoder:
     """An encoder-decoder checkpoint; the options are those of `multimodal.load`."""
     import transformers
 
@@ -191,18 +183,17 @@ def load(
         processor: Any = _Pair(*(from_checkpoint(part, checkpoint) for part in parts))
     else:
         processor = load_processor(checkpoint)
-    check_processor_options(processor, options, checkpoint, OF_LOAD)
+    placed, options = separated(processor, options, checkpoint)
     answers = "BlipForQuestionAnswering" in (config.architectures or ())
     kind = "AutoModelForVisualQuestionAnswering" if answers else "AutoModelForImageTextToText"
-    placed = {"device_map": device_map, "quantization_config": quantization_config}
-    module = load_module(kind, checkpoint, device, dtype, attn_implementation, placed)
+    module = load_module(kind, checkpoint, **placed)
     return _kind(module)(module, processor, name=checkpoint, max_side=max_side, options=options)
 
 
 def wrap_pair(module: Any, processor: Any, *, max_side: int | None = MAX_SIDE, **options: Any) -> EncoderDecoder:
-    """An encoder-decoder model that is already there, with its processor; it stays the caller's."""
+    """An existing encoder-decoder model with its processor; it is not modified."""
     check_family(module.config)
-    name = module.config.name_or_path or type(module).__name__
+    name = name_of(module)
     check_borrowed(processor, options, name)
     return _kind(module)(module, processor, name=name, max_side=max_side, options=options, borrowed=True)
 

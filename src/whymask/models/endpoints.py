@@ -24,7 +24,7 @@ LONGEST_WAIT = 30.0  # seconds, also when the server's Retry-After asks for more
 
 @dataclass(eq=False)
 class Endpoint:
-    """One URL of a model, and how it is doing."""
+    """One URL of a model, and its state."""
 
     url: httpx.URL
     shown: str  # without secrets
@@ -41,18 +41,18 @@ class Endpoint:
         return 1 if self.failures else self.concurrency.size
 
     def replied(self, under_way: int, seconds: float) -> None:
-        """It answered, in `seconds`, a request that was sent when `under_way` requests were pending."""
+        """Record a reply after `seconds` to a request that was sent when `under_way` requests were pending."""
         self.failures = 0
         self.concurrency.replied(under_way, seconds)
 
     def slow(self, before: int) -> None:
-        """It was overtaken; `before` is the number of the last failure when the request was sent."""
+        """Record that a hedge overtook a request, sent when `before` was the number of the last failure."""
         if before == self.failure:
             self.failure += 1
             self.concurrency.overloaded()
 
     def failed(self, before: int, now: float, *, overloaded: bool, wait: float = 0.0) -> None:
-        """It did not answer a request sent after failure number `before`, and asked for a pause of `wait` seconds."""
+        """Record that a request sent after failure `before` failed; the server asked for a pause of `wait` seconds."""
         if before == self.failure:  # else it failed after this request was sent: this is the same failure
             self.failure += 1
             self.failures += 1

@@ -4,53 +4,59 @@ import hashlib
 import inspect
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from PIL import Image
 
 from whymask.arrays import Floats, real_numbers
-from whymask.errors import WhymaskError, whole
-from whymask.images.imaging import WHOLE, Box, Canvas, Geometry, Resize, resized
+from whymask.errors import WhymaskError
+from whymask.images.imaging import Canvas, Geometry, WholeImage
 from whymask.models.base import SCORE, Bound, Response, View, composed
 from whymask.models.classifier import Classifier
+from whymask.models.pixels import PixelModel
 from whymask.utils.digest import is_plain
 
 
-@dataclass(frozen=True)
-class WholeImage(Geometry):
-    """For models that take pictures of any size: the whole image, its longer side at most `max_side`.
+class FromFunction(PixelModel):
+    """What models share that are a function of images (B, H, W, 3) uint8."""
 
-    "own" and "squash" are the same here.
-    """
+    channels_first = False
 
-    max_side: int | None = 512  # None: as large as it is
-    size: tuple[int, int] | None = None  # (height, width) when the model wants one size
-    enlarge: bool = False  # whether smaller images are enlarged to it
+    def __init__(
+        self,
+        function: Callable[[NDArray[np.uint8]], Any],
+        name: str,
+        batch_size: int,
+        geometry: Geometry,
+        **besides: Any,
+    ) -> None:
+        """`besides` are plain values that move a score, as the function and the geometry do."""
+        self.function, self.name, self.batch_size, self.geometry = function, name, batch_size, geometry
+        self.settings = {}
+        self.besides = {"geometry": geometry.fingerprint, **besides}
+        self._code = function_fingerprint(function, name)  # as it is now: a function may count its calls
 
-    def _placed(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
-        if resize == "none":
-            return np.asarray(image), WHOLE
-        if self.size is not None:
-            return resized(image, (self.size[1], self.size[0])), WHOLE
-        scale = 1.0 if self.max_side is None else self.max_side / max(image.size)
-        scale = scale if self.enlarge else min(1.0, scale)
-        return resized(image, (max(1, round(image.width * scale)), max(1, round(image.height * scale)))), WHOLE
+    @property
+    def fingerprint(self) -> str:
+        """Identifies the function as it was wrapped, and how its images and results are used."""
+        return composed(self._code, **self.besides)
+
+    def encode(self, canvas: Canvas) -> Canvas:
+        """The pixels themselves."""
+        return canvas
 
 
-class FunctionModel(Classifier):
+class FunctionModel(FromFunction, Classifier):
     """A function from images (B, H, W, 3) uint8 to scores (B,), or to probabilities (B, classes).
 
     A function that returns one score per image takes no target: what it scores is what is explained. It gets images of
     their own proportions, reduced to `max_side` pixels on their longer side (None: as large as they are), or all of one
     size where that is given.
     """
-
-    channels_first = False
 
     def __init__(
         self,
@@ -61,22 +67,17 @@ class FunctionModel(Classifier):
         max_side: int | None = 512,
         name: str = "function",
     ) -> None:
-        self.function = function
-        self.name, self.batch_size = name, 32
-        cap = None if max_side is None else whole("max_side", max_side, 1)
-        self.geometry = WholeImage(cap, (size, size) if isinstance(size, int) else size)
-        self.fingerprint = composed(function_fingerprint(function, name), geometry=self.geometry.fingerprint)
-        self.settings = {}
+        super().__init__(function, name, 32, WholeImage(max_side, size))
         self.labels = list(labels or [])
 
     def settle(self, view: View, target: int | str | None, question: str | None) -> Bound:
-        """As every classifier; finding out what the function returns is one more probe."""
+        """Settle the target as every classifier does; finding out what the function returns is one more probe."""
         fresh = not self.labels
         bound = super().settle(view, target, question)
         return replace(bound, probes=bound.probes + 1) if fresh else bound
 
     def encode(self, canvas: Canvas) -> Canvas:
-        """The pixels themselves; the first ones tell how many answers the function scores."""
+        """The pixels themselves; the first ones show how many answers the function scores."""
         if not self.labels:
             values = self._values(canvas[None].copy())  # a function may change its input
             self.labels = [str(i) for i in range(values.shape[1])] if values.ndim == 2 else [SCORE]

@@ -1,19 +1,20 @@
 """Logits processors by which transformers' own generation says what is given or chosen."""
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import torch
 
 from whymask.models.mllm import Choose
 
-Said = Sequence[tuple[int, ...]]
-"""By row, tokens of an answer that follow its prompt."""
+AnswerIds: TypeAlias = Sequence[tuple[int, ...]]
+"""By row, the ids of the tokens that an answer has so far."""
 
 
 class Forced:
     """Generation says given tokens; afterwards it is free."""
 
-    def __init__(self, said: Said) -> None:
+    def __init__(self, said: AnswerIds) -> None:
         self.said, self.step = said, 0
 
     def __call__(self, _ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:

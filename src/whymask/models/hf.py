@@ -1,4 +1,4 @@
-"""Hugging Face image classifiers, by checkpoint name or folder, or as a ready pipeline."""
+"""What the families of transformers share: how checkpoints are loaded, and models and processors identified."""
 
 import hashlib
 import json
@@ -15,30 +15,11 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 import numpy as np
-import torch
 from PIL import Image
 
-from whymask.errors import WhymaskError
-from whymask.images.imaging import Preprocessed
-from whymask.models.outputs import Activation, names_of
-from whymask.models.torch_module import TorchClassifier
-
-
-def load(
-    checkpoint: str,
-    *,
-    device: str = "cpu",
-    dtype: str = "fp32",
-    compile: bool = False,
-    activation: Activation | None = None,
-) -> TorchClassifier:
-    """An image classifier from the hub or a local folder; tensors only, no remote code."""
-    from transformers import AutoImageProcessor, AutoModelForImageClassification
-
-    model = model_from_checkpoint(AutoModelForImageClassification, checkpoint)
-    processor = from_checkpoint(AutoImageProcessor, checkpoint)
-    options: dict[str, Any] = {"device": device, "dtype": dtype, "compile": compile, "activation": activation}
-    return classifier(model, processor, checkpoint, **options)
+from whymask.errors import WhymaskError, first_line
+from whymask.images.imaging import rounded
+from whymask.models.batching import is_out_of_memory
 
 
 def from_checkpoint(kind: Any, checkpoint: str, **options: Any) -> Any:
@@ -49,7 +30,7 @@ def from_checkpoint(kind: Any, checkpoint: str, **options: Any) -> Any:
     try:
         return kind.from_pretrained(checkpoint, trust_remote_code=False, **options)
     except (OSError, ValueError, KeyError, ImportError) as error:  # before 5.19 image processors need torchvision
-        reason = str(error).strip().splitlines()[0]
+        reason = first_line(error)
         if missing := re.search(r"requires the (\w+) library", reason):
             needed = missing[1].lower()
             pip = "'whymask[hf]'" if needed in ("sentencepiece", "protobuf") else needed
@@ -64,7 +45,7 @@ def unreachable_hub() -> str | None:
     """The hub's address where it cannot be reached, asked once; transformers itself would try for half a minute."""
     from huggingface_hub import constants
 
-    if constants.HF_HUB_OFFLINE or getproxies():  # nothing is asked, or somebody else
+    if constants.HF_HUB_OFFLINE or getproxies():  # it is not asked, or a proxy is
         return None
     address = urlsplit(constants.ENDPOINT)
     port = address.port or (80 if address.scheme == "http" else 443)
@@ -100,6 +81,26 @@ def _some(names: list[str]) -> str:
 
 
 @contextmanager
+def reporting(model: Any, name: str, instead: str) -> Iterator[None]:
+    """Report errors of a model's own code in one line, except running out of memory; see `unsupported`."""
+    try:
+        yield
+    except WhymaskError:
+        raise
+    except Exception as error:  # of any kind
+        if is_out_of_memory(error):
+            raise
+        raise unsupported(model, name, error, instead) from error
+
+
+def unsupported(model: Any, name: str, reason: Exception, instead: str) -> WhymaskError:
+    """The error for a model that works in another way than its families do here; it says what to do instead."""
+    said = " ".join(f"{type(reason).__name__}: {reason}".split())[:200]
+    family = f"models of the family {model.config.model_type!r} such as {name}"
+    return WhymaskError(f"{family} cannot be explained by whymask ({said}): {instead}.")
+
+
+@contextmanager
 def quiet() -> Iterator[None]:
     """Hide what transformers logs below errors, such as its table of missing and unused weights."""
     from transformers.utils import logging
@@ -112,66 +113,9 @@ def quiet() -> Iterator[None]:
         logging.set_verbosity(verbosity)
 
 
-def classifier(
-    model: Any, processor: Any, name: str, *, activation: Activation | None = None, **options: Any
-) -> TorchClassifier:
-    """A transformers classifier with its image processor; options are device, dtype, compile and borrowed.
-
-    The labels of a model for multi-label classification are judged one by one.
-    """
-    names, problem = model.config.id2label, model.config.problem_type
-    if not names:
-        raise WhymaskError(f"{name} has no classification head: its configuration lists no classes.")
-    if problem == "regression" and activation is None:
-        raise WhymaskError(f"{name} is a model for regression: wrap a function that maps its output to [0, 1].")
-    if activation is None and problem == "multi_label_classification":
-        activation = "sigmoid"
-    labels = [str(names[i]).split(",")[0].strip() for i in range(len(names))]
-    return TorchClassifier(
-        _Logits(model),
-        Preprocessed([pixel_steps(processor)]),
-        labels=names_of(name, len(names), labels, activation),
-        aliases={
-            alias.strip().lower(): i
-            for i in reversed(range(len(names)))
-            for alias in (str(names[i]), *str(names[i]).split(","))
-            if len(names) > 1
-        },
-        activation=activation or "softmax",
-        name=name,
-        **normalisation(processor),
-        **options,
-    )
-
-
-def from_pipeline(
-    pipeline: Any,
-    *,
-    device: str | None = None,
-    dtype: str | None = None,
-    compile: bool = False,
-    activation: Activation | None = None,
-) -> TorchClassifier:
-    """A ready transformers.pipeline("image-classification"), whose model is left as it is."""
-    if getattr(pipeline, "task", None) != "image-classification":
-        raise WhymaskError(f"pipelines for {pipeline.task} cannot be explained: wrap a function, see docs/models.md.")
-    model = pipeline.model
-    name = model.config.name_or_path or type(model).__name__
-    options: dict[str, Any] = {"device": device, "dtype": dtype, "compile": compile, "activation": activation}
-    return classifier(model, pipeline.image_processor, name, borrowed=True, **options)
-
-
-def with_processor(
-    model: Any,
-    processor: Any,
-    *,
-    device: str | None = None,
-    dtype: str | None = None,
-    activation: Activation | None = None,
-) -> TorchClassifier:
-    """An image classifier that is already there, with its image processor; it is left as it is."""
-    name = model.config.name_or_path or type(model).__name__
-    return classifier(model, processor, name, device=device, dtype=dtype, activation=activation, borrowed=True)
+def name_of(model: Any) -> str:
+    """The name or path that a model of transformers was loaded by, else its class."""
+    return model.config.name_or_path or type(model).__name__
 
 
 def decodes(config: Any) -> bool:
@@ -184,7 +128,7 @@ def pixel_steps(processor: Any) -> Any:
 
     def steps(image: Image.Image) -> Any:
         values = processor(images=image, do_rescale=False, do_normalize=False, return_tensors="np")["pixel_values"][0]
-        return np.clip(np.rint(np.moveaxis(np.asarray(values), 0, -1)), 0, 255).astype(np.uint8)
+        return rounded(np.moveaxis(np.asarray(values), 0, -1))
 
     return steps
 
@@ -201,7 +145,7 @@ def configuration(model: Any) -> str:
     about = {"transformers_version", "architectures", "dtype"}
 
     def settings(config: dict[str, Any]) -> dict[str, Any]:
-        """Those of a configuration and of its parts'."""
+        """The settings of a configuration and of its parts."""
         return {
             name: settings(value) if isinstance(value, dict) else value
             for name, value in config.items()
@@ -229,19 +173,3 @@ def _saved(tokenizer: Any) -> list[str]:
     with TemporaryDirectory() as folder:
         files = sorted(tokenizer.save_vocabulary(folder))
         return [hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files]
-
-
-class _Logits(torch.nn.Module):
-    """The logits of a transformers model as a plain module."""
-
-    def __init__(self, model: torch.nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def extra_repr(self) -> str:
-        """Part of the module's fingerprint."""
-        return configuration(self.model)
-
-    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
-        logits: torch.Tensor = self.model(pixel_values=pixels).logits
-        return logits

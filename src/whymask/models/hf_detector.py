@@ -6,21 +6,18 @@ from typing import Any
 import torch
 
 from whymask.models.detection import Boxes, Detector
-from whymask.models.vision import OnVision, Vision, cannot, load_parts, names_of
+from whymask.models.hf import name_of
+from whymask.models.hf_located import HfLocated, load_pair
 
 
-class HfDetector(OnVision, Detector):
+class HfDetector(HfLocated, Detector):
     """Boxes with a softmax or a sigmoid over the classes, as its family has them."""
-
-    def __init__(self, vision: Vision) -> None:
-        super().__init__(vision)
-        self.classes = names_of(vision.module.config)
 
     def detect(self, inputs: Any, classes: Sequence[Sequence[str]], shape: tuple[int, int]) -> list[Boxes]:
         """The box of every query, with the scores of all classes."""
-        outputs = self.vision(inputs)
+        outputs = self.outputs(inputs)
         if "pred_boxes" not in outputs or outputs["logits"].ndim != 3:
-            raise cannot(self.vision.module, self.name, ValueError("it returns no boxes of queries"))
+            raise self.unsupported("it returns no boxes of queries")
         logits = outputs["logits"].double()
         # A class more than there are names says that there is no object; then the classes exclude each other.
         exclusive = logits.shape[-1] == len(self.classes) + 1
@@ -40,10 +37,10 @@ def boxes_of(
 
 def load(checkpoint: str, *, device: str = "cpu", dtype: str = "fp32") -> HfDetector:
     """An object detector from the hub or a local folder; tensors only, no remote code."""
-    parts = load_parts(["AutoModelForObjectDetection"], "AutoImageProcessor", checkpoint)
-    return HfDetector(Vision(*parts, checkpoint, device=device, dtype=dtype))
+    module, processor = load_pair(["AutoModelForObjectDetection"], "AutoImageProcessor", checkpoint)
+    return HfDetector(module, processor, checkpoint, device=device, dtype=dtype)
 
 
 def wrap_pair(module: Any, processor: Any, *, device: str | None = None, dtype: str | None = None) -> HfDetector:
-    """A detector that is already there, with its image processor; it is left as it is."""
-    return HfDetector(Vision.around(module, processor, device=device, dtype=dtype))
+    """An existing detector with its image processor; it is not modified."""
+    return HfDetector(module, processor, name_of(module), device=device, dtype=dtype, borrowed=True)

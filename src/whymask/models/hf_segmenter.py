@@ -5,23 +5,20 @@ from typing import Any
 import torch
 
 from whymask.arrays import Floats
+from whymask.models.hf import name_of
+from whymask.models.hf_located import HfLocated, load_pair
 from whymask.models.segmentation import Segmenter
-from whymask.models.vision import OnVision, Vision, cannot, load_parts, names_of
 
 KINDS = ("AutoModelForSemanticSegmentation", "AutoModelForUniversalSegmentation", "AutoModelForInstanceSegmentation",
          "AutoModelForImageSegmentation")  # fmt: skip
 
 
-class HfSegmenter(OnVision, Segmenter):
+class HfSegmenter(HfLocated, Segmenter):
     """Probabilities on the model's own output grid, which is not enlarged to the image."""
-
-    def __init__(self, vision: Vision) -> None:
-        super().__init__(vision)
-        self.classes = names_of(vision.module.config)
 
     def probabilities(self, inputs: Any, column: int | None = None) -> Floats:
         """The softmax over classes; of masks, what each adds: its class's probability where it is."""
-        outputs = self.vision(inputs)
+        outputs = self.outputs(inputs)
         masks = next((outputs[name] for name in ("masks_queries_logits", "pred_masks") if name in outputs), None)
         if masks is None:
             chances = outputs["logits"].double().softmax(dim=1)  # (B, C, h, w)
@@ -32,7 +29,7 @@ class HfSegmenter(OnVision, Segmenter):
             chances = torch.einsum("bqc,bqhw->bchw", wanted, masks.double().sigmoid()).clamp(max=1)
             column = None if column is None else 0
         if chances.ndim != 4:
-            raise cannot(self.vision.module, self.name, ValueError("it returns no classes of pixels"))
+            raise self.unsupported("it returns no classes of pixels")
         chosen = chances.permute(0, 2, 3, 1) if column is None else chances[:, column]
         found: Floats = chosen.cpu().numpy()
         return found
@@ -40,10 +37,10 @@ class HfSegmenter(OnVision, Segmenter):
 
 def load(checkpoint: str, *, device: str = "cpu", dtype: str = "fp32") -> HfSegmenter:
     """A segmenter from the hub or a local folder; tensors only, no remote code."""
-    parts = load_parts(KINDS, "AutoImageProcessor", checkpoint)
-    return HfSegmenter(Vision(*parts, checkpoint, device=device, dtype=dtype))
+    module, processor = load_pair(KINDS, "AutoImageProcessor", checkpoint)
+    return HfSegmenter(module, processor, checkpoint, device=device, dtype=dtype)
 
 
 def wrap_pair(module: Any, processor: Any, *, device: str | None = None, dtype: str | None = None) -> HfSegmenter:
-    """A segmenter that is already there, with its image processor; it is left as it is."""
-    return HfSegmenter(Vision.around(module, processor, device=device, dtype=dtype))
+    """An existing segmenter with its image processor; it is not modified."""
+    return HfSegmenter(module, processor, name_of(module), device=device, dtype=dtype, borrowed=True)

@@ -9,28 +9,29 @@ import torch
 from whymask.errors import WhymaskError
 from whymask.models.base import composed
 from whymask.models.detection import Boxes, Detector
-from whymask.models.hf import tokenization
+from whymask.models.hf import name_of, tokenization
 from whymask.models.hf_detector import boxes_of
-from whymask.models.vision import OnVision, Vision, cannot, load_parts
+from whymask.models.hf_located import HfLocated, load_pair
+from whymask.models.zero_shot import Texts, lines
 
 
-class ZeroShotDetector(OnVision, Detector):
-    """Any text is a class: the target alone, or beside the classes that were given."""
+class ZeroShotDetector(HfLocated, Detector):
+    """Any text can be the target; it is scored beside the classes that were given, if any."""
 
-    def __init__(self, vision: Vision, tokenizer: Any, classes: Sequence[str]) -> None:
-        super().__init__(vision)
-        self.tokenizer, self.classes = tokenizer, list(classes)
+    def __init__(self, module: Any, processor: Any, name: str, classes: Texts | None, **options: Any) -> None:
+        super().__init__(module, processor.image_processor, name, **options)
+        self.tokenizer, self.classes = processor.tokenizer, lines(classes) if classes else []
         self.asks = lru_cache(maxsize=256)(self._asks)
 
     @property
     def fingerprint(self) -> str:
-        """That of the module, its processor, its tokenizer and the classes."""
-        return composed(self.vision.fingerprint, tokens=tokenization(self.tokenizer), classes=self.classes)
+        """Identifies the module, its processor, its tokenizer and the classes."""
+        return composed(super().fingerprint, tokens=tokenization(self.tokenizer), classes=self.classes)
 
     def sought(self, label: str | None) -> list[str]:
         """The classes, and the one that is meant if it is another."""
         if label is None and not self.classes:
-            raise WhymaskError(f"{self.name} looks for what a text names: pass a target such as 'a cat', or classes.")
+            raise WhymaskError(f"{self.name} detects what a text names: pass a target such as 'a cat', or classes.")
         known = label is None or label.strip().lower() in (name.lower() for name in self.classes)
         return self.classes if known or label is None else [*self.classes, label.strip()]
 
@@ -42,10 +43,10 @@ class ZeroShotDetector(OnVision, Detector):
     def detect(self, inputs: Any, classes: Sequence[Sequence[str]], shape: tuple[int, int]) -> list[Boxes]:
         """The box of every query, with the scores of the texts."""
         asked = [self.asks(tuple(names)) for names in classes]
-        words = {name: torch.cat([one[name] for one, _ in asked]).to(self.vision.device) for name in asked[0][0]}
-        outputs = self.vision(inputs, **words)
+        words = {name: torch.cat([one[name] for one, _ in asked]).to(self.device) for name in asked[0][0]}
+        outputs = self.outputs(inputs, **words)
         if "pred_boxes" not in outputs or "logits" not in outputs:
-            raise cannot(self.vision.module, self.name, ValueError("it returns no boxes of queries"))
+            raise self.unsupported("it returns no boxes of queries")
         scores = outputs["logits"].double().sigmoid()
         if asked[0][1]:  # by token
             tokens = [[scores[i][:, span].amax(dim=1) for span in spans] for i, (_, spans) in enumerate(asked)]
@@ -54,7 +55,7 @@ class ZeroShotDetector(OnVision, Detector):
 
     def _asks(self, names: tuple[str, ...]) -> tuple[dict[str, torch.Tensor], list[list[int]]]:
         """The inputs of texts, and the tokens of each text, where they are one sentence."""
-        if self.vision.module.config.model_type in ("owlvit", "owlv2"):
+        if self.module.config.model_type in ("owlvit", "owlv2"):
             return dict(self.tokenizer(list(names), padding="max_length", truncation=True, return_tensors="pt")), []
         prompt, spans = "", []
         for name in names:
@@ -68,36 +69,16 @@ class ZeroShotDetector(OnVision, Detector):
         return dict(made), tokens
 
 
-def read_classes(classes: Sequence[str] | str | None) -> list[str]:
-    """The names given, or the lines of a file."""
-    if not isinstance(classes, str):
-        return list(classes or ())
-    try:
-        with open(classes, encoding="utf-8") as file:
-            return [line.strip() for line in file if line.strip()]
-    except OSError:
-        raise WhymaskError(
-            f"classes are a list of names or a file with one a line; there is no file {classes}."
-        ) from None
-
-
 def load(
-    checkpoint: str, *, classes: Sequence[str] | str | None = None, device: str = "cpu", dtype: str = "fp32"
+    checkpoint: str, *, classes: Texts | None = None, device: str = "cpu", dtype: str = "fp32"
 ) -> ZeroShotDetector:
     """A zero-shot detector from the hub or a local folder; `classes` are what it looks for without a target."""
-    module, processor = load_parts(["AutoModelForZeroShotObjectDetection"], "AutoProcessor", checkpoint)
-    vision = Vision(module, processor.image_processor, checkpoint, device=device, dtype=dtype)
-    return ZeroShotDetector(vision, processor.tokenizer, read_classes(classes))
+    module, processor = load_pair(["AutoModelForZeroShotObjectDetection"], "AutoProcessor", checkpoint)
+    return ZeroShotDetector(module, processor, checkpoint, classes, device=device, dtype=dtype)
 
 
 def wrap_pair(
-    module: Any,
-    processor: Any,
-    *,
-    classes: Sequence[str] | str | None = None,
-    device: str | None = None,
-    dtype: str | None = None,
+    module: Any, processor: Any, *, classes: Texts | None = None, device: str | None = None, dtype: str | None = None
 ) -> ZeroShotDetector:
-    """A zero-shot detector that is already there, with its processor; it is left as it is."""
-    vision = Vision.around(module, processor.image_processor, device=device, dtype=dtype)
-    return ZeroShotDetector(vision, processor.tokenizer, read_classes(classes))
+    """An existing zero-shot detector with its processor; it is not modified."""
+    return ZeroShotDetector(module, processor, name_of(module), classes, device=device, dtype=dtype, borrowed=True)

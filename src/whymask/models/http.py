@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from whymask.arrays import Floats
 from whymask.errors import WhymaskError, whole
+from whymask.images.imaging import WholeImage
 from whymask.models.base import Bound, Response, Target, View, composed
-from whymask.models.function import WholeImage
-from whymask.models.remote import Remote, RemoteBound, Served, png
+from whymask.models.chat.messages import encoded
+from whymask.models.remote import Remote, RemoteBound, Served
 from whymask.models.spending import Spending
 
 OWN_ANSWER = "the server's answer"
@@ -21,7 +22,7 @@ OWN_ANSWER = "the server's answer"
 class HttpModel(Served):
     """A server that takes `POST {"images": [base64 PNG, ...], "target": ...}` and answers `{"scores": [...]}`.
 
-    Images are RGB, their longer side at most `max_side`; scores lie in [0, 1], one per image. The target goes out as
+    Images are RGB, their longer side at most `max_side`; scores lie in [0, 1], one per image. The target is sent as
     the user gave it, a name, a number or null: what null means is the server's choice. A reply is at most 4 MiB and not
     compressed.
     """
@@ -64,7 +65,7 @@ class HttpModel(Served):
             max_requests, max_cost: the most that may be sent, and spent, as long as this model lives.
         """
         self.per_request = whole("batch_size", batch_size, 1)
-        self.geometry = WholeImage(whole("max_side", max_side, 1))
+        self.geometry = WholeImage(max_side)
         self.remote = Remote(
             url,
             timeout=timeout,
@@ -81,7 +82,7 @@ class HttpModel(Served):
         self.fingerprint = composed(f"http {self.remote.fingerprint}", geometry=self.geometry.fingerprint)
 
     def settle(self, view: View, target: int | str | None, question: str | None) -> RemoteBound:
-        """Nothing is sent yet."""
+        """Settle the target; nothing is sent yet."""
         if question is not None:
             raise WhymaskError(f"{self.name} takes a target, not a question.")
         sent = None if target == OWN_ANSWER else target  # the label of a saved result means the same
@@ -109,11 +110,11 @@ class HttpModel(Served):
     def _scores(self, answer: Any, count: int) -> Floats:
         scores = answer.get("scores") if isinstance(answer, dict) else None
         if not isinstance(scores, list) or not all(type(score) is float and isfinite(score) for score in scores):
-            raise WhymaskError(f'{self.remote.shown} must answer {{"scores": [...]}}, a list of numbers.')
+            raise WhymaskError(f'{self.remote.shown} must return {{"scores": [...]}}, a list of numbers.')
         if len(scores) != count:
-            raise WhymaskError(f"{self.remote.shown} was sent {count} images but answered {len(scores)} scores.")
+            raise WhymaskError(f"{self.remote.shown} was sent {count} images but returned {len(scores)} scores.")
         return np.array(scores, dtype=np.float64)
 
 
 def _body(images: NDArray[np.uint8], target: str | int | None) -> dict[str, Any]:
-    return {"images": [png(image) for image in images], "target": target}
+    return {"images": [encoded(image, "png") for image in images], "target": target}

@@ -1,14 +1,14 @@
 """Any image-text-to-text model of transformers, by its own processor and its own forward.
 
-No family is known here. Where the pixels go is learned (`layout.py`), prompts are the chat template's. How answers are
-scored is decided on the first image: by one forward for the whole answer where that equals transformers' own
-generation, else by generation step by step; in batches where these equal their images alone, else one by one.
+Nothing depends on the family. Where the pixels go is learned (`layout.py`), prompts come from the chat template. How
+answers are scored is decided on the first image: by one forward for the whole answer where that equals transformers'
+own generation, else by generation step by step; in batches where these equal their images alone, else one by one.
 """
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -19,15 +19,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from whymask.errors import WhymaskError, whole
+from whymask.errors import whole
 from whymask.images.imaging import Canvas, Geometry, ImageSource, Resize
 from whymask.images.panels import Panel, cut
 from whymask.models.base import Bound, View, composed
 from whymask.models.batching import is_out_of_memory
 from whymask.models.dialogue import FIRST, Answer, Dialogue
 from whymask.models.differentiable import Differentiable, Evidence, forward_only
-from whymask.models.generation import Chosen, Forced, Said
-from whymask.models.hf import configuration, tokenization
+from whymask.models.generation import AnswerIds, Chosen, Forced
+from whymask.models.hf import configuration, reporting, tokenization, unsupported
 from whymask.models.layout import Layout, learn
 from whymask.models.mllm import Choose, Mllm, MllmBound, weights_fingerprint
 from whymask.models.precision import all_bits
@@ -35,6 +35,10 @@ from whymask.models.processing import OwnPreprocessing, Processing, template_of
 from whymask.models.torch_module import evaluating, home_of
 
 PIECE = 8  # images a forward where images are processed meanwhile
+INSTEAD = (
+    f"{'' if find_spec('torchvision') else 'install torchvision, which some processors need, or '}"
+    "wrap a function that returns the probability of the answer, see docs/extending.md"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +94,7 @@ class ImageText(Mllm):
         if not borrowed:
             module.eval().requires_grad_(False)
         self.device = home_of(module)[0]
-        dialogue = self.speaks(processor)
+        dialogue = self.dialogue_of(processor)
         self.processing = Processing(processor, dialogue, self.device, dict(options or {}))
         self.geometry: Geometry = OwnPreprocessing(self.processing, self.layout, max_side)
         view = "own preprocessing" + ("" if max_side is None else f", longer side first at most {max_side}")
@@ -111,7 +115,7 @@ class ImageText(Mllm):
         self._together = True  # rows of a batch may share a forward
         self._depth = inf  # positions of an answer that one forward scores; the others are generated
 
-    def speaks(self, processor: Any) -> Dialogue:
+    def dialogue_of(self, processor: Any) -> Dialogue:
         """How a question becomes a prompt."""
         return Dialogue(processor.tokenizer, self.name, template_of(processor))
 
@@ -121,13 +125,13 @@ class ImageText(Mllm):
         return composed(self._weights or weights_fingerprint(self.module), **self._besides)
 
     def bind(self, image: ImageSource, **options: Any) -> Bound:
-        """As every model; what goes wrong in the family's own code is reported in one line."""
-        with self._reporting():
+        """Bind as every model does; errors of the family's own code are reported in one line."""
+        with reporting(self.module, self.name, INSTEAD):
             return super().bind(image, **options)
 
     def answer(self, image: ImageSource, question: str, *, tokens: int = 32, resize: Resize = "own") -> str:
         """The model's own answer to a question about the whole image."""
-        with self._reporting():
+        with reporting(self.module, self.name, INSTEAD):
             return super().answer(image, question, tokens=tokens, resize=resize)
 
     @property
@@ -192,7 +196,7 @@ class ImageText(Mllm):
         return bound
 
     def logits(self, inputs: Any, bounds: Sequence[MllmBound]) -> Iterator[torch.Tensor]:
-        """By one forward for all rows and positions, as far as that is exact."""
+        """Logits as `Mllm.logits` says, by one forward for all rows and positions where that is exact."""
         asked = cast(Sequence[ImageTextBound], bounds)
         step = len(asked) if self._together else 1
         pieces: Iterator[Any]  # of the inputs, or of what threads make of them
@@ -220,7 +224,7 @@ class ImageText(Mllm):
         choose: Choose | None = None,
         each: Sequence[int] | None = None,
     ) -> list[tuple[int, ...]]:
-        """By transformers' own generation; what is chosen is chosen from the model's probabilities as they are."""
+        """Answers by transformers' own generation; `choose` gets the model's logits unchanged."""
         about = [i for i, count in enumerate(each or [1] * len(bounds)) for _ in range(count)]
         asked, ends = cast(Sequence[ImageTextBound], [bounds[i] for i in about]), self.ends()
         said: list[tuple[int, ...]] = [()] * len(asked)
@@ -264,7 +268,7 @@ class ImageText(Mllm):
             groups.setdefault(bound.alike, []).append(i)
         return list(groups.values())
 
-    def _batch(self, inputs: Any, bounds: Sequence[ImageTextBound], said: Said) -> dict[str, torch.Tensor]:
+    def _batch(self, inputs: Any, bounds: Sequence[ImageTextBound], said: AnswerIds) -> dict[str, torch.Tensor]:
         """What the module is called with for masked inputs (B, ...), or what threads make of them.
 
         Prompts are followed by what was said of the answers.
@@ -285,7 +289,7 @@ class ImageText(Mllm):
         dtype = self.module.dtype
         return {name: part.to(self.device, dtype if part.is_floating_point() else None) for name, part in made.items()}
 
-    def _continued(self, made: dict[str, torch.Tensor], said: Said) -> dict[str, torch.Tensor]:
+    def _continued(self, made: dict[str, torch.Tensor], said: AnswerIds) -> dict[str, torch.Tensor]:
         """The same, but what was said follows the prompts: it is text, as their ends are."""
         prompts = made[self.text]
 
@@ -313,7 +317,7 @@ class ImageText(Mllm):
         logits: torch.Tensor = self.module(**batch, **keep, use_cache=False).logits
         return logits[:, -count:]
 
-    def _steps(self, batch: dict[str, torch.Tensor], said: Said, count: int) -> torch.Tensor:
+    def _steps(self, batch: dict[str, torch.Tensor], said: AnswerIds, count: int) -> torch.Tensor:
         """The same by transformers' own generation, which is made to say each row's tokens."""
         made = self._generated(batch, max_new_tokens=count, min_new_tokens=count, logits_processor=[Forced(said)])
         return torch.stack(made.logits, dim=1)
@@ -331,7 +335,7 @@ class ImageText(Mllm):
             alone = [self._batch(both[i : i + 1], [bound], [()]) for i in range(2)]
             first = _tried(lambda: self._steps(alone[0], [()], 1))
             if isinstance(first, Exception):
-                raise self._cannot(first)
+                raise unsupported(self.module, self.name, first, INSTEAD)
             likeliest = first[0, 0].argsort(descending=True).tolist()
             other = {*self.ends(), *tokenizer.all_special_ids, *tokenizer.get_added_vocab().values()}  # ends, images
             token = (next(token for token in likeliest if token not in other),)  # generation goes on after it
@@ -342,7 +346,8 @@ class ImageText(Mllm):
             single = torch.cat([self._scored(both[i : i + 1], [bound]) for i in range(2)])
             self._together = self._agree(_tried(lambda: self._scored(both, [bound, bound])), single)
         if torch.equal(*single) and not torch.equal(*both):
-            raise self._cannot(ValueError("the image does not reach the model"))
+            reason = ValueError("the image does not reach the model")
+            raise unsupported(self.module, self.name, reason, INSTEAD)
         ways = {0: "step by step", 1: "first token by one forward, others step by step", inf: "one forward"}
         self.settings["answers"] = ways[self._depth]
         self.settings["batches"] = "together" if self._together else "one by one"
@@ -356,27 +361,6 @@ class ImageText(Mllm):
         largest = max(1.0, float(expected.float().abs().max()))
         most = min(256 * unit, 3 * unit**0.5) * largest
         return bool((found.float() - expected.float()).abs().max() <= most)
-
-    def _cannot(self, reason: Exception) -> WhymaskError:
-        family = self.module.config.model_type
-        said = " ".join(f"{type(reason).__name__}: {reason}".split())[:200]
-        needed = "" if find_spec("torchvision") else "install torchvision, which some processors need, or "
-        return WhymaskError(
-            f"models of the family {family!r} such as {self.name} cannot be explained by whymask ({said}): {needed}"
-            "wrap a function that returns the probability of the answer, see docs/extending.md."
-        )
-
-    @contextmanager
-    def _reporting(self) -> Iterator[None]:
-        """Errors of the family's own code in one line, but for a lack of memory."""
-        try:
-            yield
-        except WhymaskError:
-            raise
-        except Exception as error:  # of any kind
-            if is_out_of_memory(error):
-                raise
-            raise self._cannot(error) from error
 
     def _evaluating(self) -> AbstractContextManager[None]:
         return evaluating(self.module) if self.borrowed else nullcontext()

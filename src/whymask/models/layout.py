@@ -7,13 +7,14 @@ thumbnail of tiles, a normalisation by the image's own contrast) does not.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import torch
 
 from whymask.images.imaging import Canvas
 
-Inputs = Mapping[str, torch.Tensor]
+Inputs: TypeAlias = Mapping[str, torch.Tensor]
 """The tensors that a processor returns, by name."""
 
 LEVELS = 255

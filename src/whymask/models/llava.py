@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from whymask.errors import WhymaskError, whole
-from whymask.images.imaging import WHOLE, Box, Canvas, Geometry, Preprocessed, Resize, resized
+from whymask.images.imaging import WHOLE, Box, Canvas, Geometry, Preprocessed, Resize, capped, resized
 from whymask.models.hf import from_checkpoint, pixel_steps
 from whymask.models.towers import TowerMllm, load_parts
 
@@ -18,7 +18,7 @@ from whymask.models.towers import TowerMllm, load_parts
 class Padded(Geometry):
     """The whole image, its longer side `size`, padded to a square.
 
-    The canvas has no padding, which is no region: the model always sees it.
+    The canvas has no padding, so padding is in no region: the model always sees it.
     """
 
     size: int
@@ -40,11 +40,7 @@ class Capped(Geometry):
     max_side: int
 
     def _placed(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
-        shrink = self.max_side / max(image.size)
-        if resize != "none" and shrink < 1:
-            size = (max(1, round(image.width * shrink)), max(1, round(image.height * shrink)))
-            image = Image.fromarray(resized(image, size))
-        return self.geometry.place(image, resize)
+        return self.geometry.place(image if resize == "none" else capped(image, self.max_side), resize)
 
 
 class Llava(TowerMllm):
@@ -76,7 +72,7 @@ class Llava(TowerMllm):
         super().__init__(module, tokenizer, view=view, **options)
 
     def encode(self, canvas: Canvas) -> torch.Tensor:
-        """Pixels (H, W, 3), padded where they are no square, to (3, size, size)."""
+        """Pixels (H, W, 3), padded to a square, (3, size, size)."""
         if max(canvas.shape[:2]) != self.size:
             height, width = canvas.shape[:2]
             raise WhymaskError(f"this model's grid is {self.size} x {self.size} pixels, not {width} x {height}.")

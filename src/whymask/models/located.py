@@ -1,4 +1,4 @@
-"""Answers that have a place on the image: boxes, segments, characters. What their models share."""
+"""What models share whose answers have a place on the image: a box, a segment, characters."""
 
 from abc import abstractmethod
 from collections.abc import Hashable
@@ -43,14 +43,14 @@ class LocatedBound(PixelBound):
         return Place.of(self.target, self.where)
 
     def index(self, labels: NDArray[np.int32]) -> Any:
-        """The label map as (1, H, W) or (H, W, 1); padding is the same whatever region it counts to."""
+        """The label map as (1, H, W) or (H, W, 1); padding may belong to any region: it is the same in the fill."""
         shape = self.inputs.shape[1:] if self.channels_first else self.inputs.shape[:2]
         added = [(0, side - own) for side, own in zip(shape, labels.shape, strict=True)]
         return super().index(np.pad(labels, added))
 
 
 class Located(PixelModel):
-    """A model whose answers have places; a family adds `encode`, `locate` and `respond`."""
+    """A model whose answers have places; a family implements `encode`, `locate` and `respond`."""
 
     takes_points = True
 

@@ -27,7 +27,7 @@ class PeakMemory:
             torch.cuda.reset_peak_memory_stats(self.device)
 
     def spent(self) -> dict[str, Any]:
-        """For the provenance: peak_memory in bytes, those of the weights included."""
+        """The peak_memory for a result's provenance, in bytes, including the weights."""
         if not self.device:
             return {}
         import torch

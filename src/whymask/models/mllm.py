@@ -249,7 +249,7 @@ def _by_place(answers: Sequence[Answer], count: int) -> list[tuple[int, ...]]:
 
 
 def weights_fingerprint(module: torch.nn.Module) -> str:
-    """Tells weights apart by a sample of every tensor: billions of sums would take longer than an explanation."""
+    """Identifies weights by a sample of every tensor: to hash all of them would take longer than an explanation."""
     digest = hashlib.sha256()
     for name, tensor in module.state_dict().items():
         flat = tensor.flatten()

@@ -1,17 +1,32 @@
-"""Loading any multimodal model of transformers: a checkpoint, or a model that is already there with its processor."""
+"""Loads any multimodal model of transformers: a checkpoint, or an existing model with its processor."""
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from whymask.errors import WhymaskError, unknown
-from whymask.models.hf import model_from_checkpoint
+from whymask.models.hf import from_checkpoint, model_from_checkpoint, name_of
 from whymask.models.image_text import ImageText
-from whymask.models.processing import load_processor
 from whymask.models.torch_module import device_of, dtype_of
 
 
-def load(
+def load(checkpoint: str, *, max_side: int | None = 1024, **options: Any) -> ImageText:
+    """Any checkpoint of transformers' AutoModelForImageTextToText; tensors only, no remote code.
+
+    Args:
+        checkpoint: such as "Qwen/Qwen3-VL-4B-Instruct", or a folder.
+        max_side: larger images are reduced to this many pixels on their longer side first; None keeps them as they are.
+        options: of `load_module`, and of the processor, such as max_pixels, or do_image_splitting=False where it cuts
+            images into tiles.
+    """
+    processor = load_processor(checkpoint)
+    placed, options = separated(processor, options, checkpoint)
+    module = load_module("AutoModelForImageTextToText", checkpoint, **placed)
+    return ImageText(module, processor, name=checkpoint, max_side=max_side, options=options)
+
+
+def load_module(
+    kind: str,
     checkpoint: str,
     *,
     device: str = "cpu",
@@ -19,49 +34,29 @@ def load(
     device_map: Any = None,
     quantization_config: Any = None,
     attn_implementation: str | None = None,
-    max_side: int | None = 1024,
-    **options: Any,
-) -> ImageText:
-    """Any checkpoint of transformers' AutoModelForImageTextToText; tensors only, no remote code.
+) -> Any:
+    """A checkpoint's model of one of transformers' auto classes.
 
     Args:
-        checkpoint: such as "Qwen/Qwen3-VL-4B-Instruct", or a folder.
+        kind: the name of the class.
+        checkpoint: its name or folder.
         device: where the model runs, unless `device_map` says so.
         dtype: by default fp32 on a CPU and the checkpoint's own elsewhere ("auto").
         device_map: how transformers distributes the model ("auto", a dictionary); needs accelerate.
         quantization_config: of transformers, such as BitsAndBytesConfig(load_in_4bit=True).
         attn_implementation: of transformers, such as "flash_attention_2".
-        max_side: larger images are reduced to this many pixels on their longer side first; None keeps them as they are.
-        options: of the processor, such as max_pixels, or do_image_splitting=False where images are cut into tiles.
     """
-    processor = load_processor(checkpoint)
-    check_processor_options(processor, options, checkpoint, OF_LOAD)
-    placed = {"device_map": device_map, "quantization_config": quantization_config}
-    module = load_module("AutoModelForImageTextToText", checkpoint, device, dtype, attn_implementation, placed)
-    return ImageText(module, processor, name=checkpoint, max_side=max_side, options=options)
-
-
-def load_module(
-    kind: str,
-    checkpoint: str,
-    device: str,
-    dtype: str | None,
-    attn_implementation: str | None,
-    placed: dict[str, Any],
-) -> Any:
-    """A checkpoint's model of one of transformers' classes, placed and in the precision `load` describes."""
     import transformers
 
-    given = {name: value for name, value in placed.items() if value is not None}
-    precision = dtype or ("fp32" if device == "cpu" and "device_map" not in given else "auto")
-    if attn_implementation is not None:
-        given["attn_implementation"] = attn_implementation
+    placed = {"device_map": device_map, "quantization_config": quantization_config}
+    given = {**placed, "attn_implementation": attn_implementation}
+    precision = dtype or ("fp32" if device == "cpu" and device_map is None else "auto")
     module = model_from_checkpoint(
         getattr(transformers, kind),
         checkpoint,
         dtype="auto" if precision == "auto" else dtype_of(precision),
         use_safetensors=True,
-        **given,
+        **{name: value for name, value in given.items() if value is not None},
     )
     if not any(placed.values()):  # a model that was distributed or quantised stays where it is
         module.to(device_of(device))
@@ -69,28 +64,67 @@ def load_module(
 
 
 def wrap_pair(module: Any, processor: Any, *, max_side: int | None = 1024, **options: Any) -> ImageText:
-    """A model that is already there, with its processor; it stays the caller's (see `load` for the options)."""
-    name = module.config.name_or_path or type(module).__name__
+    """An existing model with its processor; it is not modified (see `load` for the options)."""
+    name = name_of(module)
     check_borrowed(processor, options, name)
     return ImageText(module, processor, name=name, max_side=max_side, options=options, borrowed=True)
 
 
-OF_LOAD = list(inspect.signature(load).parameters)[1:-1]
-"""Options of loading, but for those of the processor."""
+OF_MODULE = list(inspect.signature(load_module).parameters)[2:]
+"""The options of `load_module`."""
 
 
-def check_processor_options(processor: Any, options: Mapping[str, Any], name: str, own: Sequence[str]) -> None:
-    """Raise an error for an option that the image processor does not have; the caller has its own."""
+def separated(processor: Any, options: Mapping[str, Any], name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The options of `load_module`, and those of the image processor; any other raises an error."""
     images = processor.image_processor
     known = [*getattr(images.valid_kwargs, "__annotations__", ()), *vars(images)]
     for option in options:
-        if option not in known:
-            raise WhymaskError(f"{name}: {unknown('option', option, [*own, *known])}")
+        if option not in OF_MODULE and option not in known:
+            raise WhymaskError(f"{name}: {unknown('option', option, [*OF_MODULE, 'max_side', *known])}")
+    placed = {option: value for option, value in options.items() if option in OF_MODULE}
+    return placed, {option: value for option, value in options.items() if option not in OF_MODULE}
 
 
 def check_borrowed(processor: Any, options: Mapping[str, Any], name: str) -> None:
-    """The same for a model that is already there, whose device and precision are settled."""
-    for option in options:
-        if option in OF_LOAD:
-            raise WhymaskError(f"{name} is wrapped as it is: {option} is an option of whymask.load.")
-    check_processor_options(processor, options, name, ["max_side"])
+    """Raise an error for options of `load_module`: the device and precision of a borrowed model are settled."""
+    placed, _ = separated(processor, options, name)
+    if placed:
+        raise WhymaskError(f"{name} is wrapped unchanged: {next(iter(placed))} is an option of whymask.load.")
+
+
+def load_processor(checkpoint: str) -> Any:
+    """The processor of a checkpoint; without videos where what they need, such as torchvision, is missing."""
+    import transformers
+    from transformers.models.auto import processing_auto
+
+    try:
+        return from_checkpoint(transformers.AutoProcessor, checkpoint)
+    except WhymaskError:
+        config = from_checkpoint(transformers.AutoConfig, checkpoint)
+        settings, _ = transformers.ProcessorMixin.get_processor_dict(checkpoint)
+        names: Any = getattr(processing_auto, "PROCESSOR_MAPPING_NAMES", {})
+        kind = getattr(transformers, settings.get("processor_class") or names.get(config.model_type) or "", None)
+        if kind is None or "video_processor" not in kind.get_attributes():
+            raise
+    return from_checkpoint(_without_videos(kind), checkpoint)
+
+
+def _without_videos(kind: Any) -> Any:
+    """A class of processors that takes no videos and needs nothing for them."""
+    import transformers
+
+    parts: dict[str, Any] = {
+        "image_processor": transformers.AutoImageProcessor,
+        "tokenizer": transformers.AutoTokenizer,
+        "feature_extractor": transformers.AutoFeatureExtractor,
+    }
+
+    def arguments(_: Any, name: str, /, settings: Any = None, **options: Any) -> list[Any]:
+        names = kind.get_attributes()
+        return [parts[part].from_pretrained(name, **options) if part in parts else None for part in names]
+
+    def check(self: Any, name: str, part: Any) -> Any:
+        return None if part is None else kind.check_argument_for_proper_class(self, name, part)
+
+    changed = {"_get_arguments_from_pretrained": classmethod(arguments), "check_argument_for_proper_class": check}
+    return type(kind.__name__, (kind,), changed)

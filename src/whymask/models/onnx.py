@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from whymask.errors import WhymaskError, unknown
+from whymask.errors import WhymaskError, first_line, unknown
 from whymask.images.imaging import Canvas, CentreCrop
 from whymask.models.base import Bound, Response, composed
 from whymask.models.batching import is_out_of_memory, single
@@ -90,7 +90,7 @@ class OnnxClassifier(Classifier):
         return torch.from_numpy(self._run(inputs).astype(np.float64))
 
     def read(self, outputs: Any, targets: Sequence[int]) -> Response:
-        """As of a torch module that returns the same."""
+        """Scores and the likeliest answers, as for a torch module with these outputs."""
         score, top = evidence(outputs, targets, self.activation).score, answers(outputs, self.activation).argmax(dim=1)
         return Response(score.numpy(), top.numpy())
 
@@ -114,18 +114,18 @@ def runtime_version() -> str:
 
 
 def session_of(content: bytes, name: str, device: str) -> Any:
-    """A file ready to run."""
+    """An onnxruntime session of a file."""
     runtime = _runtime()
     if PROVIDERS.get(device) not in runtime.get_available_providers():
         raise WhymaskError(f"onnxruntime cannot run on the device {device!r} here.")
     options = runtime.SessionOptions()
-    options.intra_op_num_threads = torch.get_num_threads()  # one setting for both
+    options.intra_op_num_threads = torch.get_num_threads()  # as the user has set it for torch
     # Threads that spin while they wait would take the cores from composing the next batch.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
         return runtime.InferenceSession(content, options, providers=[PROVIDERS[device]])
     except Exception as error:  # onnxruntime's errors have no common type
-        raise WhymaskError(f"{name} cannot be loaded by onnxruntime: {str(error).splitlines()[0]}") from None
+        raise WhymaskError(f"{name} cannot be loaded by onnxruntime: {first_line(error)}") from None
 
 
 def run(session: Any, name: str, input_name: str, inputs: torch.Tensor) -> NDArray[Any]:
@@ -135,7 +135,7 @@ def run(session: Any, name: str, input_name: str, inputs: torch.Tensor) -> NDArr
     except Exception as error:  # as above
         if is_out_of_memory(error):
             raise  # the batch is sent again in halves
-        raise WhymaskError(f"{name} failed: {str(error).splitlines()[0]}") from None
+        raise WhymaskError(f"{name} failed: {first_line(error)}") from None
 
 
 def onnx_file(module: torch.nn.Module, size: int, fingerprint: str) -> Path:

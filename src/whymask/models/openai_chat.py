@@ -1,27 +1,23 @@
 """Any chat server of a multimodal model: the probability of an answer to a question."""
 
-import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self, cast
 
 from whymask.errors import WhymaskError, whole
-from whymask.images.imaging import ImageSource, Resize
+from whymask.images.imaging import ImageSource, Resize, WholeImage
 from whymask.models.base import Bound, Response, View, composed
 from whymask.models.chat.engine import Request
-from whymask.models.chat.messages import LOSSY, Conversation, Pictures, check_format
+from whymask.models.chat.messages import LOSSY, Conversation, Pictures, bearer, check_format
 from whymask.models.chat.probe import cut, probe
 from whymask.models.chat.replies import Replies
 from whymask.models.chat.scored import Masked, scored
 from whymask.models.chat.tokens import Said
 from whymask.models.chat.top import TopTokens
 from whymask.models.dialogue import FIRST, Answer, cases, spelt, unmarked
-from whymask.models.function import WholeImage
 from whymask.models.remote import Remote, RemoteBound, Served
 from whymask.models.spending import Spending, prompt_tokens
-from whymask.utils.redact import urls_in
 
 LARGEST_REPLY = 16 * 2**20  # bytes: prompt_logprobs take some 200 for every token that the images become
 
@@ -105,8 +101,8 @@ class OpenAIChatModel(Served):
             None if max_pixels is None else whole("max_pixels", max_pixels, 1),
         )
         if prompt is not None and (system is not None or max_pixels is not None):
-            raise WhymaskError("with prompt= the system prompt is a part of it, and /generate takes no max_pixels.")
-        self.geometry = WholeImage(whole("max_side", max_side, 1))
+            raise WhymaskError("with prompt=, put the system prompt into the prompt; max_pixels is not available.")
+        self.geometry = WholeImage(max_side)
         self.remote = Remote(
             base_url,
             "/chat/completions" if prompt is None else "/generate",
@@ -234,18 +230,7 @@ class OpenAIChatModel(Served):
         return Response(found.each, found.top)
 
     def _posed(self, view: View, question: str) -> ChatBound:
-        return ChatBound(
-            **vars(view),
-            target=FIRST.target,
-            inputs=view.canvas,
-            fill_inputs=view.fill,
-            key=(view.canvas.shape, view.panels),
-            probes=0,
-            channels_first=False,
-            sent=question,
-            answer=FIRST,
-            said=(),
-        )
+        return ChatBound.of(view, FIRST.target, sent=question, probes=0, answer=FIRST, said=())
 
     def _pictures(self, canvas: Any, bound: ChatBound) -> Pictures:
         return Pictures(canvas, bound.panels, self.form)
@@ -253,12 +238,3 @@ class OpenAIChatModel(Served):
     def _ask(self, requests: Sequence[Request[Any]], images: int = 1) -> list[Any]:
         """What was read from the replies; a grey image is none of those that each request is about."""
         return self.remote.ask([(request.body, request.read) for request in requests], [images] * len(requests))
-
-
-def bearer(base_url: str | Sequence[str], api_key: str | None) -> dict[str, str]:
-    """The header by which a client says who it is; without a key, that of the environment."""
-    if api_key is None:  # what is in the URL was given for this server, what is in the environment was not
-        known = any(re.match(r"\w+://[^/?#]*@", str(url)) for url in urls_in(base_url))
-        api_key = "" if known else os.environ.get("OPENAI_API_KEY", "")
-    key = api_key.strip()
-    return {"Authorization": f"Bearer {key}"} if key else {}

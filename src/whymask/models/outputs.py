@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch.nn.functional import softplus
 
+from whymask.arrays import on_device
 from whymask.errors import WhymaskError, unknown
 from whymask.models.base import SCORE
 from whymask.models.differentiable import Evidence, Softmax
@@ -37,7 +38,7 @@ def logits_in(outputs: Any, name: str, key: str | int | None = None) -> torch.Te
             key = "logits" if "logits" in entries else tables[0] if len(tables) == 1 else None
         if key is None and tables:
             raise WhymaskError(
-                f"{name} returns several tables: {', '.join(map(repr, tables))}; say which of them holds the logits: "
+                f"{name} returns several tables: {', '.join(map(repr, tables))}; specify which contains the logits: "
                 f"whymask.wrap(model, ..., logits={tables[0]!r})."
             )
         if key is not None and key not in entries:
@@ -112,7 +113,7 @@ def evidence(outputs: torch.Tensor, targets: Sequence[int], activation: Activati
     """How outputs (B, ...), in fp32, support targets[i] in row i."""
     if activation == "softmax":
         return Softmax.of(outputs, targets)
-    column = torch.tensor(targets, device=outputs.device)[:, None]
+    column = on_device(targets, outputs.device)[:, None]
     value = answers(outputs, activation).gather(1, column)[:, 0]
     if activation == "sigmoid":
         return Evidence(value, softplus(value))

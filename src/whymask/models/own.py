@@ -1,4 +1,4 @@
-"""A user's own model: an object that is already there, or FILE.py:FUNCTION, a function that returns one."""
+"""A user's own model: an existing object, or FILE.py:FUNCTION, a function that returns one."""
 
 import inspect
 import sys
@@ -19,16 +19,16 @@ TASKS = {
     "segmentation": "whymask.models.segmentation:FunctionSegmenter",
     "recognition": "whymask.models.recognition:FunctionRecogniser",
 }
-"""What functions return besides scores."""
+"""The classes for functions that return something else than scores, by task."""
 MODULE_TASKS = {
     "detection": "whymask.models.torch_detector:wrap_module",
     "segmentation": "whymask.models.torch_segmenter:wrap_module",
 }
-"""The same of torch modules; one that reads text is passed as a function."""
-
+"""The same for torch modules; one that reads text is passed as a function."""
 
 PIPELINES: dict[str, Callable[[Any], Any]] = {
     "image-text-to-text": attrgetter("processor"),
+    "image-classification": attrgetter("image_processor"),
     "object-detection": attrgetter("image_processor"),
     "image-segmentation": attrgetter("image_processor"),
     "zero-shot-object-detection": lambda pipeline: pipeline,
@@ -38,7 +38,7 @@ PIPELINES: dict[str, Callable[[Any], Any]] = {
 
 
 def wrap(model: Any, processor: Any = None, *, task: str | None = None, **options: Any) -> Model:
-    """A model that is already there: a transformers pipeline, a torch module, or a function over images.
+    """Wrap an existing model: a transformers pipeline, a torch module, or a function over images.
 
     A module of transformers is passed with its processor: a multimodal model that answers questions takes max_side and
     options of the processor (max_pixels, ...), CLIP or SigLIP classes and templates, an image classifier device, dtype
@@ -74,6 +74,8 @@ def wrap(model: Any, processor: Any = None, *, task: str | None = None, **option
         wrapper = _with_processor(model, processor)
         check_options(wrapper, options, "wrap", given=2)
         return cast(Model, wrapper(model, processor, **options))
+    if hasattr(model, "task") and hasattr(model, "image_processor"):
+        raise WhymaskError(f"pipelines for {model.task} cannot be explained: wrap a function, see docs/models.md.")
     if is_module:
         _check_module(model, task, options)
     if task is not None:
@@ -82,8 +84,6 @@ def wrap(model: Any, processor: Any = None, *, task: str | None = None, **option
             raise unknown("task", task, tasks)
         module, _, kind = tasks[task].partition(":")
         wrapper = getattr(import_module(module), kind)
-    elif hasattr(model, "task") and hasattr(model, "image_processor"):
-        wrapper = import_module("whymask.models.hf").from_pipeline
     elif is_module:
         wrapper = import_module("whymask.models.torch_module").wrap_module
     elif callable(model):
@@ -121,22 +121,20 @@ def _with_processor(model: Any, processor: Any) -> Callable[..., Any]:
         raise WhymaskError(f"a processor belongs to a model of transformers, not to {type(model).__name__}.")
     if not (hasattr(processor, "image_processor") or hasattr(processor, "preprocess")):  # a tokenizer
         raise _processor_missing(model)
-    kind = type(model).__name__
+    kind, reads = type(model).__name__, hasattr(processor, "tokenizer")
     if kind.endswith("ForObjectDetection"):
-        family = "hf_zero_shot_detector" if hasattr(processor, "tokenizer") else "hf_detector"
-        module, function = f"whymask.models.{family}", "wrap_pair"
+        family = "hf_zero_shot_detector" if reads else "hf_detector"
     elif kind.endswith("Segmentation"):
-        module, function = "whymask.models.hf_segmenter", "wrap_pair"
-    elif hasattr(model, "logit_scale") and hasattr(processor, "tokenizer"):  # CLIP, SigLIP
-        module, function = "whymask.models.clip", "from_module"
-    elif hasattr(processor, "tokenizer"):
-        decodes = import_module("whymask.models.hf").decodes(model.config)
-        module, function = f"whymask.models.{'encoder_decoder' if decodes else 'multimodal'}", "wrap_pair"
+        family = "hf_segmenter"
+    elif hasattr(model, "logit_scale") and reads:  # CLIP, SigLIP
+        family = "clip"
+    elif reads:
+        family = "encoder_decoder" if import_module("whymask.models.hf").decodes(model.config) else "multimodal"
     elif callable(getattr(model, "can_generate", None)) and model.can_generate():  # an image processor will not do
         raise _processor_missing(model)
     else:
-        module, function = "whymask.models.hf", "with_processor"
-    return cast(Callable[..., Any], getattr(import_module(module), function))
+        family = "hf_classifier"
+    return cast(Callable[..., Any], import_module(f"whymask.models.{family}").wrap_pair)
 
 
 def load(name: str, /, **options: Any) -> Model:
@@ -181,14 +179,14 @@ def _reported(file: Path) -> Iterator[None]:
 def check_options(function: Callable[..., Any], options: Mapping[str, Any], name: str, given: int = 0) -> None:
     """Raise an error for options that a function does not have, and for one that it requires.
 
-    Its first `given` parameters are no options. `name` is what the error calls the function.
+    Its first `given` parameters are not options. `name` is what the error calls the function.
     """
     parameters = list(inspect.signature(function).parameters.values())[given:]
     known = {p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
     if not any(p.kind is p.VAR_KEYWORD for p in parameters):
         for option in options:
             if not known:
-                raise WhymaskError(f"{name} has no options, and so no {option!r}.")
+                raise WhymaskError(f"{name} has no options, so {option!r} is unknown.")
             if option not in known:
                 raise WhymaskError(f"{name}: {unknown('option', option, known)}")
     for option, parameter in known.items():

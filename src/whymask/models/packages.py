@@ -1,4 +1,4 @@
-"""What model families need beside the project: packages that may be missing, and a place for what they compute once."""
+"""Packages that may be missing, and the folder for files that are computed once."""
 
 import os
 from importlib import import_module

@@ -29,7 +29,7 @@ class PixelBound(Bound):
 
 
 class PixelModel(GridModel):
-    """Brings images to its inputs; a family adds `encode`."""
+    """A model whose inputs are pixels; a family implements `encode`."""
 
     deterministic = True
     default_k = 8
@@ -40,7 +40,7 @@ class PixelModel(GridModel):
 
     @abstractmethod
     def encode(self, canvas: Canvas) -> Any:
-        """Pixels (H, W, 3) as the model wants them; each element must depend on its own pixel only."""
+        """Pixels (H, W, 3) in the layout of the model's inputs; each element must depend on its own pixel only."""
 
     def parts(self, view: View, inputs: Any, *besides: Hashable) -> dict[str, Any]:
         """What a bound image holds besides its target: rows share a batch where shape, type and `besides` agree."""

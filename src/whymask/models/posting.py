@@ -1,4 +1,4 @@
-"""JSON by POST: what is sent, what is read of a reply, and what may be said about it."""
+"""Sends JSON by POST and reads the reply; errors quote it without secrets."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ else:
 RETRIED = frozenset({429, 500, 502, 503, 504})
 OVERLOADED = frozenset({429, 503})
 LARGEST_REPLY = 4 * 2**20  # bytes; a usual one has a few hundred, and parsed JSON can take 25 times its size
-SCHEMES = frozenset({"basic", "bearer"})  # words of an Authorization header that are no secret
+SCHEMES = frozenset({"basic", "bearer"})  # words of an Authorization header that are not secret
 LARGEST_REASON = 2**16  # bytes of an error reply that is quoted
 
 
 class StatusError(WhymaskError):
-    """A server answered with a status that is no success."""
+    """A server answered with an error status."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
@@ -86,16 +86,16 @@ class Client:
         """The JSON of the reply; all its numbers are floats, so an integer of 400 digits is infinite.
 
         Where the request may be sent again, this raises a `NoReplyError`, where that would not help, a `WhymaskError`.
-        Both call the server by its name.
+        Both messages call the server `name`.
         """
         try:
             async with asyncio.timeout(self.timeout):
                 response, reply = await self._send(url, content)
         except (TimeoutError, httpx.TimeoutException):
-            raise NoReplyError(f"{name} gave no answer within {self.timeout:g} s", overloaded=True) from None
+            raise NoReplyError(f"{name} did not reply within {self.timeout:g} s", overloaded=True) from None
         except httpx.RequestError as error:
             reason = self._quoted(str(error) or type(error).__name__)
-            raise NoReplyError(f"{name} could not be asked{reason}") from None
+            raise NoReplyError(f"{name} could not be reached{reason}") from None
         if response.is_success:
             return self._json(response, reply, name)
         trouble, status = f"{name} answered {_status(response)}{self._reason(response, reply)}", response.status_code
@@ -161,7 +161,7 @@ def check_headers(headers: Mapping[str, str]) -> None:
     """Raise an error for a value that no header can carry, without showing it."""
     for name, value in headers.items():
         if not all(text.isascii() and text.isprintable() and text == text.strip() for text in (name, value)):
-            raise WhymaskError(f"the value of the header {name!r} holds characters that no header can carry.")
+            raise WhymaskError(f"the value of the header {name!r} contains characters that a header cannot contain.")
 
 
 def asked_to_wait(wanted: str) -> float:

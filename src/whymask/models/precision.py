@@ -31,8 +31,8 @@ def converted(module: torch.nn.Module, name: str, device: torch.device, dtype: t
     return module
 
 
-def beside(module: torch.nn.Module, dtype: torch.dtype) -> dict[str, str]:
-    """What a module's settings must say beside its precision, so that records of other roundings are not mixed."""
+def norm_settings(module: torch.nn.Module, dtype: torch.dtype) -> dict[str, str]:
+    """The precision of batch norms where it is not the module's, so that records of other roundings are not mixed."""
     norms = [part for part in module.modules() if isinstance(part, _BatchNorm)]
     kinds = {tensor.dtype for part in norms for tensor in (*part.parameters(), *part.buffers())}
     return {"norms": "fp32"} if torch.float32 in kinds and dtype != torch.float32 else {}

@@ -15,9 +15,9 @@ from PIL import Image
 from threadpoolctl import ThreadpoolController
 
 from whymask.errors import WhymaskError
-from whymask.images.imaging import WHOLE, Box, Canvas, Geometry, Resize, resized
+from whymask.images.imaging import WHOLE, Box, Canvas, Geometry, Resize, capped, resized, rounded
 from whymask.models.dialogue import Dialogue
-from whymask.models.hf import from_checkpoint, quiet
+from whymask.models.hf import quiet
 from whymask.models.layout import Inputs, Layout, alike
 from whymask.models.levels import LEFT_OUT, Levels, chart, learn
 from whymask.utils.digest import digest
@@ -261,16 +261,14 @@ class OwnPreprocessing(Geometry):
 
     @property
     def fingerprint(self) -> str:
-        """That of the image processor and its options."""
+        """Identifies the image processor, its options and the cap."""
         return f"{self.processing.fingerprint} {self.max_side}"
 
     def _placed(self, image: Image.Image, resize: Resize) -> tuple[Canvas, Box]:
         if resize == "none":
             return np.asarray(image), WHOLE
-        if self.max_side is not None and max(image.size) > self.max_side:
-            shrink = self.max_side / max(image.size)
-            size = (max(1, round(image.width * shrink)), max(1, round(image.height * shrink)))
-            image = Image.fromarray(resized(image, size))
+        if self.max_side is not None:
+            image = capped(image, self.max_side)
         canvas, box = self._own(image)
         if resize == "own":
             return canvas, box
@@ -320,46 +318,8 @@ def template_of(processor: Any) -> Any:
     return processor if getattr(processor, "chat_template", None) else processor.tokenizer
 
 
-def load_processor(checkpoint: str) -> Any:
-    """The processor of a checkpoint; without videos where what they need, such as torchvision, is missing."""
-    import transformers
-    from transformers.models.auto import processing_auto
-
-    try:
-        return from_checkpoint(transformers.AutoProcessor, checkpoint)
-    except WhymaskError:
-        config = from_checkpoint(transformers.AutoConfig, checkpoint)
-        settings, _ = transformers.ProcessorMixin.get_processor_dict(checkpoint)
-        names: Any = getattr(processing_auto, "PROCESSOR_MAPPING_NAMES", {})
-        kind = getattr(transformers, settings.get("processor_class") or names.get(config.model_type) or "", None)
-        if kind is None or "video_processor" not in kind.get_attributes():
-            raise
-    return from_checkpoint(_without_videos(kind), checkpoint)
-
-
-def _without_videos(kind: Any) -> Any:
-    """A class of processors that takes no videos and needs nothing for them."""
-    import transformers
-
-    parts: dict[str, Any] = {
-        "image_processor": transformers.AutoImageProcessor,
-        "tokenizer": transformers.AutoTokenizer,
-        "feature_extractor": transformers.AutoFeatureExtractor,
-    }
-
-    def arguments(_: Any, name: str, /, settings: Any = None, **options: Any) -> list[Any]:
-        names = kind.get_attributes()
-        return [parts[part].from_pretrained(name, **options) if part in parts else None for part in names]
-
-    def check(self: Any, name: str, part: Any) -> Any:
-        return None if part is None else kind.check_argument_for_proper_class(self, name, part)
-
-    changed = {"_get_arguments_from_pretrained": classmethod(arguments), "check_argument_for_proper_class": check}
-    return type(kind.__name__, (kind,), changed)
-
-
 def _holds_arrays(value: Any) -> bool:
-    """Whether a value that is no tensor holds some."""
+    """Whether a value that is not a tensor holds arrays or tensors."""
     if isinstance(value, list | tuple):
         return any(_holds_arrays(part) for part in value)
     return isinstance(value, np.ndarray | torch.Tensor)
@@ -379,7 +339,7 @@ def _single(limits: ThreadpoolController) -> None:
 
 
 def _canvas(made: Any) -> Canvas | None:
-    """An image of a processor, of whatever kind, as pixels (H, W, 3); None where it is no image of three channels."""
+    """An image of a processor, of whatever kind, as pixels (H, W, 3); None unless it is an image of three channels."""
     made = made[0] if isinstance(made, tuple) else made  # with what the family needs to know of it
     values = np.asarray(made.cpu() if isinstance(made, torch.Tensor) else made)
     values = values[0] if values.ndim == 4 and len(values) == 1 else values
@@ -388,4 +348,4 @@ def _canvas(made: Any) -> Canvas | None:
     values = np.moveaxis(values, 0, -1) if values.shape[0] == 3 else values
     if values.shape[2] != 3:
         return None
-    return np.asarray(np.clip(np.rint(values), 0, 255), dtype=np.uint8)
+    return rounded(values)

@@ -74,7 +74,7 @@ class Qwen25VL(TowerMllm):
         **options: Any,
     ) -> None:
         self.processor = processor
-        self.patch, self.merge, self.frames = processor.patch_size, processor.merge_size, processor.temporal_patch_size
+        self.patch, self.merge = processor.patch_size, processor.merge_size
         least, most = processor.size["shortest_edge"], min(processor.size["longest_edge"], max_pixels)
         self.geometry = Patches(self.patch * self.merge, max_side, least, most)
         view = f"whole image, longer side at most {max_side}, {least} to {most} pixels"

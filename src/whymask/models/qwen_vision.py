@@ -15,7 +15,7 @@ from torch.nn import functional
 Groups: TypeAlias = tuple[tuple[int, int, int], ...]
 """Runs of patches that attend among themselves: (first patch, how many runs of this length follow, their length)."""
 
-WIDTH = 128  # matrix units want widths that are multiples of this; 3420 is not even one of 8
+WIDTH = 128  # matrix units are fast for multiples of this; the inner width 3420 is not even one of 8
 
 
 class Weights(NamedTuple):

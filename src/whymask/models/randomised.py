@@ -1,6 +1,6 @@
-"""A model that unlearns: its weights shuffled layer by layer, from the output down (Adebayo et al., 2018).
+"""Cascading randomisation: a model's weights shuffled layer by layer, from the output down (Adebayo et al., 2018).
 
-Evidence that stays the same when the model no longer knows anything was never about the model.
+Evidence that stays the same when all weights are random does not depend on what the model has learned.
 """
 
 from collections.abc import Iterator
@@ -21,15 +21,15 @@ def weights_of(model: Model) -> TorchClassifier | None:
     return found if isinstance(found, TorchClassifier) and shuffled_layers(found.module) else None
 
 
-def cascade(model: TorchClassifier, steps: int = STEPS, seed: int = 0) -> Iterator[tuple[int, int, TorchClassifier]]:
-    """Yield (layers shuffled, layers, the model with them) for ever more layers: the last one, ..., all of them.
+def cascade(model: TorchClassifier, seed: int = 0) -> Iterator[tuple[int, int, TorchClassifier]]:
+    """Yield (layers shuffled, layers, the model with them) for more and more layers: the last one, ..., all of them.
 
     The weights of a copy are shuffled further at every step, so each model is good until the next one is asked for.
     Shuffling keeps the distribution of the weights of every layer, and so the scale of what passes through it.
     """
     module, generator = deepcopy(model.module), torch.Generator().manual_seed(seed)
     layers = shuffled_layers(module)[::-1]
-    counts = sorted({1, *(round(len(layers) * step / (steps - 1)) for step in range(1, steps))} - {0})
+    counts = sorted({1, *(round(len(layers) * step / (STEPS - 1)) for step in range(1, STEPS))} - {0})
     done = 0
     for count in counts:
         for layer in layers[done:count]:

@@ -15,10 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from whymask.arrays import Floats, real_numbers
 from whymask.errors import ImageError, WhymaskError, whole
-from whymask.images.imaging import Canvas
-from whymask.models.base import Response, Target, composed
-from whymask.models.classifier import is_number
-from whymask.models.function import WholeImage, function_fingerprint
+from whymask.images.imaging import Canvas, WholeImage
+from whymask.models.base import Response, Target
+from whymask.models.classifier import is_name, number_of
+from whymask.models.function import FromFunction
 from whymask.models.located import Located, Point
 
 Character: TypeAlias = tuple[int, int, int]
@@ -26,14 +26,14 @@ Character: TypeAlias = tuple[int, int, int]
 
 
 class Recogniser(Located):
-    """Reads texts and scores their characters; a family adds `encode` and `probabilities`."""
+    """Explains characters of a text; a family implements `encode` and `probabilities`."""
 
     alphabet: Sequence[str]  # by class; the blank's is not used
     blank: int
 
     @abstractmethod
     def probabilities(self, inputs: Any) -> Floats:
-        """Those of all classes at every step (B, T, C), for inputs (B, ...)."""
+        """Probabilities of all classes at every step (B, T, C), for inputs (B, ...)."""
 
     def read(self, chances: Floats) -> list[Character]:
         """The characters that probabilities (T, C) give."""
@@ -64,15 +64,15 @@ class Recogniser(Located):
             begin = text.index(target)
             first, last = np.searchsorted(ends, [begin, begin + len(target) - 1])
             return Target.named(target), tuple(read[first : last + 1]), 1
-        if isinstance(target, str) and not is_number(target):
-            raise ImageError(f"{self.name} reads {text!r}, and so no {target!r}.")
-        number = int(target)
+        if is_name(target):
+            raise ImageError(f"{self.name} reads {text!r}, which does not contain {target!r}.")
+        number = number_of(target)
         if not 0 <= number < len(read):
             raise ImageError(f"{self.name} reads {text!r}: its characters have the numbers 0 to {len(read) - 1}.")
         return Target(number, parts[number]), (read[number],), 1
 
     def respond(self, inputs: Any, bounds: Sequence[Any]) -> Response:
-        """By the characters of every bound."""
+        """Score masked inputs by the characters that the bounds explain."""
         chances = self.probabilities(inputs)
         scores = [
             np.mean([steps[start:end, column].max() for column, start, end in bound.where])
@@ -81,10 +81,8 @@ class Recogniser(Located):
         return Response(np.clip(np.array(scores, dtype=np.float64), 0, 1), None)
 
 
-class FunctionRecogniser(Recogniser):
+class FunctionRecogniser(FromFunction, Recogniser):
     """A function from images (B, H, W, 3) uint8 to probabilities (B, T, classes), T steps from left to right."""
-
-    channels_first = False
 
     def __init__(
         self,
@@ -93,26 +91,14 @@ class FunctionRecogniser(Recogniser):
         alphabet: Sequence[str],
         blank: int = 0,
         name: str = "function",
-        max_side: int = 1024,
-        size: tuple[int, int] | None = None,
+        max_side: int | None = 1024,
+        size: int | tuple[int, int] | None = None,
     ) -> None:
-        """With the characters by class, of which one is the blank, and (height, width) where the model wants one."""
-        self.function, self.alphabet, self.name, self.batch_size = function, list(alphabet), name, 32
-        self.blank = whole("blank", blank, 0)
+        """`alphabet` has the character of each class; class `blank` is the blank."""
+        self.alphabet, self.blank = list(alphabet), whole("blank", blank, 0)
         if self.blank >= len(self.alphabet):
             raise WhymaskError(f"the blank is one of the {len(self.alphabet)} classes of the alphabet, not {blank}.")
-        self.geometry = WholeImage(max_side, size)
-        self.settings = {}
-
-    @property
-    def fingerprint(self) -> str:
-        """That of the function, and of the alphabet."""
-        about = function_fingerprint(self.function, self.name)
-        return composed(about, geometry=self.geometry.fingerprint, alphabet=self.alphabet, blank=self.blank)
-
-    def encode(self, canvas: Canvas) -> Canvas:
-        """The pixels themselves."""
-        return canvas
+        super().__init__(function, name, 32, WholeImage(max_side, size), alphabet=self.alphabet, blank=blank)
 
     def probabilities(self, inputs: Any) -> Floats:
         """What the function returns."""

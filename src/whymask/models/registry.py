@@ -62,7 +62,7 @@ class Family:
         try:
             re.compile(self.ids or "")
         except re.error as error:
-            raise WhymaskError(f"the ids of {self.name} are no regular expression: {error}.") from None
+            raise WhymaskError(f"the ids of {self.name} are not a regular expression: {error}.") from None
 
     @property
     def installed(self) -> bool:
@@ -120,15 +120,15 @@ MODELS = {
     family.name: family
     for family in (
         _lite(0, 224, "4.7"), _lite(1, 240, "5.4"), _lite(2, 260, "6.1"),
-        _tiny("qwen", "Qwen2.5-VL that knows the project's scenes (scene:12), 4 M parameters"),
-        _tiny("llava", "LLaVA-1.5 that knows the project's scenes (scene:12), 4 M parameters"),
+        _tiny("qwen", "Qwen2.5-VL, trained on synthetic scenes (scene:12), 4 M parameters"),
+        _tiny("llava", "LLaVA-1.5, trained on synthetic scenes (scene:12), 4 M parameters"),
         _tiny("caption", "Qwen2.5-VL that describes scenes in a sentence (described:12), 2 M parameters"),
     )
 }  # fmt: skip
 """The models of this package: an id is one model, with its weights."""
 
 CHECKPOINT = _checkpoints("hf:NAME", "image classifier of transformers, by hub name or folder",
-                          "whymask.models.hf:load", CLASSIFIER, None)  # fmt: skip
+                          "whymask.models.hf_classifier:load", CLASSIFIER, None)  # fmt: skip
 """The family of checkpoints whose type no other family has."""
 
 IMAGE_TEXT = _checkpoints("NAME/OF-MODEL", "any image-text-to-text model of transformers (Qwen/Qwen3-VL-4B-Instruct, "
@@ -143,7 +143,7 @@ ENCODER_DECODER = _checkpoints("NAME/OF-ENCODER-DECODER", "captioner or reader o
 
 DETECTOR = _checkpoints("NAME/OF-DETECTOR", "object detector of transformers (facebook/detr-resnet-50, RT-DETR, YOLOS, "
                         "...) or a folder", "whymask.models.hf_detector:load", (), None)  # fmt: skip
-ZERO_SHOT_DETECTOR = _checkpoints("NAME/OF-OPEN-DETECTOR", "detector that looks for a text (OWL-ViT, OWLv2, Grounding "
+ZERO_SHOT_DETECTOR = _checkpoints("NAME/OF-OPEN-DETECTOR", "detector with a text prompt (OWL-ViT, OWLv2, Grounding "
                                   "DINO) or a folder: classes=",
                                   "whymask.models.hf_zero_shot_detector:load", (), None)  # fmt: skip
 SEGMENTER = _checkpoints("NAME/OF-SEGMENTER", "semantic segmentation of transformers (SegFormer, Mask2Former, ...) or "
@@ -243,20 +243,24 @@ def find(name: str) -> tuple[Family, str]:
     if checkpoint == name and "/" not in name and not Path(name).is_dir():
         raise unknown("model", name, FAMILIES)
     transformers = required("transformers", f"{checkpoint} needs transformers: {CHECKPOINT.install}.")
-    hf = import_module("whymask.models.hf")
-    config = hf.from_checkpoint(transformers.AutoConfig, checkpoint)
-    types = {family.model_type: family for family in FAMILIES.values() if family.model_type}
+    config = import_module("whymask.models.hf").from_checkpoint(transformers.AutoConfig, checkpoint)
+    return family_of(config), checkpoint
+
+
+def family_of(config: Any) -> Family:
+    """The family of a checkpoint of transformers, by the class that it was saved from and by its type."""
     auto = import_module("transformers.models.auto.modeling_auto")
-    names = auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
     classes = config.architectures or ()
     for ending, family in BY_ENDING.items():
-        if any(name.endswith(ending) for name in classes):
-            open_ended = config.model_type in auto.MODEL_FOR_ZERO_SHOT_OBJECT_DETECTION_MAPPING_NAMES
-            return ZERO_SHOT_DETECTOR if open_ended else family, checkpoint
-    classifies = any(name.endswith("ForImageClassification") for name in classes)
-    answers = config.model_type in names and not classifies
-    other = (ENCODER_DECODER if hf.decodes(config) else IMAGE_TEXT) if answers else CHECKPOINT
-    family = types.get(config.model_type, other)
+        if any(kind.endswith(ending) for kind in classes):
+            zero_shot = config.model_type in auto.MODEL_FOR_ZERO_SHOT_OBJECT_DETECTION_MAPPING_NAMES
+            return ZERO_SHOT_DETECTOR if zero_shot else family
+    usual = CHECKPOINT
+    classifies = any(kind.endswith("ForImageClassification") for kind in classes)
+    if config.model_type in auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES and not classifies:
+        usual = ENCODER_DECODER if import_module("whymask.models.hf").decodes(config) else IMAGE_TEXT
+    types = {family.model_type: family for family in FAMILIES.values() if family.model_type}
+    family = types.get(config.model_type, usual)
     tower = getattr(getattr(config, "vision_config", None), "model_type", None)
     fits = (not classes or family.architecture in (None, *classes)) and family.tower in (None, tower)
-    return family if fits else other, checkpoint
+    return family if fits else usual

@@ -7,19 +7,14 @@ import hashlib
 import json
 import threading
 import weakref
-from base64 import b64encode
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from io import BytesIO
 from math import inf
 from statistics import median
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
-from PIL import Image
-
 from whymask.errors import ExhaustedError, WhymaskError, whole
-from whymask.images.imaging import Canvas
 from whymask.models.base import GridModel, Target, View
 from whymask.models.concurrency import Concurrency
 from whymask.models.endpoints import Endpoint, Endpoints
@@ -40,14 +35,14 @@ Body: TypeAlias = Callable[[], dict[str, Any]]
 Reader: TypeAlias = Callable[[Any], T]
 """Takes what is needed from the JSON of a reply as soon as it is here, so that the rest is not kept."""
 
-WHO = frozenset({"authorization", "cookie"})
+CREDENTIALS = frozenset({"authorization", "cookie"})
 MOST = 64  # requests at once at one endpoint, unless the user gives a bound
 AHEAD = 8  # requests that are encoded before an endpoint has room for them
 PEERS = 8  # replies after which it is known how long one takes
-LATE = 4.0  # times the median of its peers: then a request is sent a second time
-SHORTEST = 0.1  # seconds before which that is not done
-UNKNOWN = 5.0  # seconds after which it is done while nothing is known, if there is another endpoint
-HEDGED = 0.1  # the share of all requests that may be sent a second time, beside PEERS
+LATE = 4.0  # a request is hedged (sent a second time) after this many times the median of its peers,
+SHORTEST = 0.1  # but not before this many seconds
+UNKNOWN = 5.0  # seconds after which it is hedged before the median is known, if there is another endpoint
+HEDGED = 0.1  # the share of all requests that may be hedged, besides PEERS of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,17 +52,16 @@ class RemoteBound(PixelBound):
     sent: str | int | None  # what the server gets beside the image
 
     @classmethod
-    def of(cls, view: View, target: Target, *, sent: str | int | None, probes: int) -> Self:
-        """The bound of an image that is on its grid."""
+    def of(cls, view: View, target: Target, **others: Any) -> Self:
+        """The bound of an image that is on its grid, with its other fields."""
         return cls(
             **vars(view),
             target=target,
             inputs=view.canvas,
             fill_inputs=view.fill,
-            key=view.canvas.shape,
-            probes=probes,
+            key=(view.canvas.shape, view.panels),
             channels_first=False,
-            sent=sent,
+            **others,
         )
 
 
@@ -84,13 +78,6 @@ class Served(GridModel):
     def tokens_expected(self, height: int, width: int, question: str | None) -> tuple[float, float] | None:
         """About how many tokens the request for an image of this size has, and its reply, where that can be known."""
         return None
-
-
-def png(canvas: Canvas) -> str:
-    """Pixels (H, W, 3) as a PNG in base64."""
-    file = BytesIO()
-    Image.fromarray(canvas).save(file, "PNG", compress_level=1)  # a third of the default's time, a tenth larger
-    return b64encode(file.getvalue()).decode()
 
 
 @dataclass(eq=False)
@@ -141,8 +128,9 @@ class Remote:
         self.endpoints = [Endpoint(url, shown(str(url)), Concurrency(most)) for url in dict.fromkeys(addresses)]
         self.shown = ",".join(endpoint.shown for endpoint in self.endpoints)
         self.spending = spending or Spending()
-        # Who asks does not move a score.
-        self._headers = sorted((name.lower(), value) for name, value in headers.items() if name.lower() not in WHO)
+        # Credentials do not move a score.
+        named = ((name.lower(), value) for name, value in headers.items())
+        self._headers = sorted((name, value) for name, value in named if name not in CREDENTIALS)
         self._client = Client(addresses, headers, timeout=float(timeout), ca=ca, largest=largest)
         self._free = Endpoints(self.endpoints)
         self._ahead = asyncio.Semaphore(AHEAD)
@@ -181,7 +169,7 @@ class Remote:
         answers drawn at random the first is likely to be the shorter one.
         """
         if not self._thread.is_alive():  # threads do not survive a fork, and the wait below would never end
-            raise WhymaskError(f"the model at {self.shown} was made before this process was forked: make it again.")
+            raise WhymaskError(f"the model at {self.shown} was created before the process was forked: create it again.")
         asked = self._all(requests, images or [1] * len(requests), hedge)
         future = asyncio.run_coroutine_threadsafe(asked, self._loop)
         try:
@@ -295,7 +283,7 @@ async def _cancelled(tasks: Collection[asyncio.Task[Any]]) -> None:
 
 
 def _run(loop: asyncio.AbstractEventLoop, client: Client) -> None:
-    """The life of a loop: until its Remote is gone."""
+    """Run a loop until it is stopped, then close the connections."""
     loop.run_forever()
     loop.run_until_complete(client.close())
     loop.run_until_complete(loop.shutdown_default_executor())

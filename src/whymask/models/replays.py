@@ -40,13 +40,13 @@ class CudaReplays:
         self.seen: Counter[tuple[int, ...]] = Counter()
         self.recorded: dict[tuple[int, ...], tuple[torch.cuda.CUDAGraph, torch.Tensor, torch.Tensor]] = {}
         self.pool: Any = None
-        self.refused = False  # a module that cannot be recorded (it looks at its values) runs as it is
+        self.recordable = True  # until it fails: a module that looks at its values cannot be
 
     def __call__(self, inputs: torch.Tensor) -> torch.Tensor:
         """The module's output for a batch."""
         shape = tuple(inputs.shape)
         self.seen[shape] += 1
-        if self.refused or len(inputs) > self.largest or self.seen[shape] < 3:
+        if not self.recordable or len(inputs) > self.largest or self.seen[shape] < 3:
             return self.run(inputs)
         if shape not in self.recorded:
             try:
@@ -54,7 +54,7 @@ class CudaReplays:
             except RuntimeError as error:
                 if is_out_of_memory(error):
                     raise  # the batch is sent again in halves
-                self.refused = True
+                self.recordable = False
                 return self(inputs)
         graph, source, result = self.recorded[shape]
         source.copy_(inputs)

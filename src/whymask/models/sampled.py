@@ -10,13 +10,11 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from whymask.errors import WhymaskError, whole
-from whymask.images.imaging import Canvas, ImageSource, Resize
+from whymask.images.imaging import Canvas, ImageSource, Resize, WholeImage
 from whymask.models.base import Bound, Response, Target, View, composed
-from whymask.models.chat.messages import LOSSY, Conversation, Pictures, check_format
+from whymask.models.chat.messages import LOSSY, Conversation, Pictures, bearer, check_format
 from whymask.models.chat.probe import LATER, PLAIN, QUESTION
 from whymask.models.dialogue import MARKED
-from whymask.models.function import WholeImage
-from whymask.models.openai_chat import bearer
 from whymask.models.posting import StatusError
 from whymask.models.remote import Remote, RemoteBound, Served
 from whymask.models.spending import Spending, prompt_tokens
@@ -94,7 +92,7 @@ class AnsweringModel(Served):
         self.samples, self.scorer = whole("samples", samples, 1), scorer
         self.reported = whole("reported", reported, 1)
         self.temperature, self.tokens = temperature, None if tokens is None else whole("tokens", tokens, 1)
-        self.geometry = WholeImage(whole("max_side", max_side, 1))
+        self.geometry = WholeImage(max_side)
         self.batch_size = 8 * self.remote.at_once
         self.at_once = self._probed()
         self.spending.usual = ceil(self.samples / self.at_once)
@@ -124,11 +122,11 @@ class AnsweringModel(Served):
             (target,), probes = self._texts([view.canvas], [question], 0, 1, self.tokens or 32)[0], 1
         wanted = str(target).strip()
         if not words(wanted):
-            raise WhymaskError(f"{self.name} was given or gave the answer {wanted!r:.80}: pass a target of words.")
+            raise WhymaskError(f"the answer {wanted!r:.80} of {self.name} contains no words: pass a target with words.")
         return RemoteBound.of(view, Target.named(wanted), sent=question, probes=probes)
 
     def respond(self, inputs: Any, bounds: Sequence[Bound]) -> Response:
-        """How right the answers to images (B, H, W, 3) are, in the mean."""
+        """The mean rightness of the answers to images (B, H, W, 3)."""
         wanted = [bound.target.label for bound in bounds]
         questions = [cast(str, cast(RemoteBound, bound).sent) for bound in bounds]
         most = self.tokens or max(ROOM + EACH * len(words(text)) for text in wanted)
@@ -170,12 +168,12 @@ class AnsweringModel(Served):
         found: list[list[str]] = [[] for _ in images]
         for (i, number), texts in zip(asked, replies, strict=True):
             if len(texts) < number:
-                raise WhymaskError(f"{self.remote.shown} was asked for {number} answers but gave {len(texts)}.")
+                raise WhymaskError(f"{self.remote.shown} was asked for {number} answers but returned {len(texts)}.")
             found[i] += texts[:number]
         return found
 
     def _probed(self) -> int:
-        """How many answers a request brings: some servers give one, or refuse more than a few."""
+        """How many answers a request returns: some servers give one, or reject more than a few."""
         count = self.samples
         while count > 1:
             body = partial(self.talk.body, Pictures(PLAIN), QUESTION, temperature=self.temperature, **several(count))
@@ -207,8 +205,8 @@ class AnsweringModel(Served):
             raise self._no_answer()
         if end == "length":
             raise WhymaskError(
-                f"{self.model} used all tokens of an answer before it said anything, as reasoning models do: pass a "
-                "larger number of tokens, such as tokens=2048."
+                f"{self.model} used all tokens before it gave an answer, as reasoning models do: pass a "
+                "larger limit, such as tokens=2048."
             )
         return ""
 
@@ -231,7 +229,7 @@ def words(text: str) -> list[str]:
 
 
 def rightness(said: str, wanted: str) -> float:
-    """How right an answer is.
+    """The rightness of an answer, in [0, 1].
 
     A word is right or wrong: the answer begins with it, or, where it is marked in a text, has it. A text is as right as
     the share of words that both say in the same order.

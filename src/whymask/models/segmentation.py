@@ -9,10 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from whymask.arrays import Bools, Floats, real_numbers
 from whymask.errors import ImageError, WhymaskError, unknown
-from whymask.images.imaging import Canvas
-from whymask.models.base import Response, Target, composed
-from whymask.models.classifier import is_number
-from whymask.models.function import WholeImage, function_fingerprint
+from whymask.images.imaging import Canvas, WholeImage
+from whymask.models.base import Response, Target
+from whymask.models.classifier import is_name, number_of
+from whymask.models.function import FromFunction
 from whymask.models.located import Located, Point
 
 Segment: TypeAlias = tuple[int, Bools]
@@ -20,13 +20,13 @@ Segment: TypeAlias = tuple[int, Bools]
 
 
 class Segmenter(Located):
-    """Names segments and scores them; a family adds `encode` and `probabilities`."""
+    """Explains one segment; a family implements `encode` and `probabilities`."""
 
     classes: list[str]
 
     @abstractmethod
     def probabilities(self, inputs: Any, column: int | None = None) -> Floats:
-        """Those of all classes (B, h, w, C), or of one of them (B, h, w), for inputs (B, ...)."""
+        """Probabilities of all classes (B, h, w, C), or of one of them (B, h, w), for inputs (B, ...)."""
 
     def locate(self, inputs: Any, canvas: Canvas, target: int | str | Point | None) -> tuple[Target, Segment, int]:
         """The segment of a class, by its number, its name or a point in it; by default the largest."""
@@ -46,7 +46,7 @@ class Segmenter(Located):
         return Target.named(self.classes[column]), (column, cells), 1
 
     def respond(self, inputs: Any, bounds: Sequence[Any]) -> Response:
-        """By the segment of every bound."""
+        """Score masked inputs by the segments that the bounds explain."""
         segments: list[Segment] = [bound.where for bound in bounds]
         scores = np.empty(len(segments))
         for column in {column for column, _ in segments}:
@@ -57,19 +57,19 @@ class Segmenter(Located):
 
     def _column(self, target: int | str) -> int:
         known = {name.lower(): column for column, name in reversed(list(enumerate(self.classes)))}
-        if isinstance(target, str) and target.strip().lower() in known:
-            return known[target.strip().lower()]
-        if isinstance(target, str) and not is_number(target):
-            raise unknown("target", target, self.classes)
-        if not 0 <= int(target) < len(self.classes):
-            raise WhymaskError(f"target {target} is outside the model's classes 0 ... {len(self.classes) - 1}.")
-        return int(target)
+        name = str(target).strip().lower()
+        if isinstance(target, str) and name in known:
+            return known[name]
+        if is_name(target):
+            raise unknown("target", name, self.classes)
+        number = number_of(target)
+        if not 0 <= number < len(self.classes):
+            raise WhymaskError(f"target {number} is outside the model's classes 0 ... {len(self.classes) - 1}.")
+        return number
 
 
-class FunctionSegmenter(Segmenter):
+class FunctionSegmenter(FromFunction, Segmenter):
     """A function from images (B, H, W, 3) uint8 to probabilities (B, h, w, classes), at any resolution."""
-
-    channels_first = False
 
     def __init__(
         self,
@@ -77,22 +77,11 @@ class FunctionSegmenter(Segmenter):
         *,
         labels: Sequence[str],
         name: str = "function",
-        max_side: int = 512,
+        max_side: int | None = 512,
         size: int | tuple[int, int] | None = None,
     ) -> None:
-        self.function, self.classes, self.name, self.batch_size = function, list(labels), name, 16
-        self.geometry = WholeImage(max_side, (size, size) if isinstance(size, int) else size)
-        self.settings = {}
-
-    @property
-    def fingerprint(self) -> str:
-        """That of the function, and of the classes."""
-        about = function_fingerprint(self.function, self.name)
-        return composed(about, geometry=self.geometry.fingerprint, classes=self.classes)
-
-    def encode(self, canvas: Canvas) -> Canvas:
-        """The pixels themselves."""
-        return canvas
+        self.classes = list(labels)
+        super().__init__(function, name, 16, WholeImage(max_side, size), classes=self.classes)
 
     def probabilities(self, inputs: Any, column: int | None = None) -> Floats:
         """What the function returns."""

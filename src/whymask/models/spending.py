@@ -33,7 +33,7 @@ class Price:
         return cls(float(found[1]), float(found[2]))
 
     def cost(self, tokens_in: float, tokens_out: float) -> float:
-        """Of that many tokens."""
+        """The cost of that many tokens."""
         return (tokens_in * self.tokens_in + tokens_out * self.tokens_out) / MILLION
 
     def __str__(self) -> str:
@@ -94,7 +94,7 @@ class Spends(Protocol):
 
     spending: Spending
 
-    def tokens_expected(self, height: int, width: int, question: str | None) -> tuple[int, int] | None:
+    def tokens_expected(self, height: int, width: int, question: str | None) -> tuple[float, float] | None:
         """About how many tokens the request for an image of this size has, and its reply, where that can be known."""
 
 
@@ -130,7 +130,7 @@ class Spending:
 
     @property
     def left(self) -> int | None:
-        """How many more full requests may be sent, as far as one can know; None for any number."""
+        """How many more full requests may be sent, as an estimate; None for any number."""
         left = min(self._requests_left, self._images_left // self.per_request)
         return None if left == inf else max(0, int(left))
 
@@ -168,7 +168,7 @@ class Spending:
         """The error that says which limit allows no more."""
         limits = {"max_requests": self.max_requests, "max_cost": self.max_cost}
         given = " and ".join(f"{name}={value:g}" for name, value in limits.items() if value is not None)
-        return ExhaustedError(f"no more may be sent to the model with {given}: pass a larger limit.")
+        return ExhaustedError(f"the limit {given} is reached: pass a larger one to send more.")
 
     def send(self, images: int = 1, *, retry: bool = False, hedge: bool = False) -> None:
         """Count a request that is about to be sent, or raise an error where a limit does not allow it."""

@@ -11,7 +11,7 @@ from whymask.models.packages import required
 from whymask.models.qwen2_5_vl import load as load_qwen
 
 CHECKPOINTS = Path(__file__).parent.parent / "checkpoints"
-FAMILIES: dict[str, Callable[..., Mllm]] = {
+LOADERS: dict[str, Callable[..., Mllm]] = {
     "tiny-qwen": load_qwen,
     "tiny-llava": load_llava,
     "tiny-caption": load_qwen,
@@ -19,10 +19,10 @@ FAMILIES: dict[str, Callable[..., Mllm]] = {
 
 
 def load(name: str, *, device: str = "cpu", dtype: str = "fp32", compile: bool | None = False) -> Mllm:
-    """One of FAMILIES, by the code that loads the large ones; too small to gain from half precision or compiling."""
+    """Load a small model by the code of the large ones; it is too small to gain from half precision or compiling."""
     transformers = required("transformers", f"{name} needs transformers: pip install 'whymask[hf]'.")
     with _without_bars(transformers.utils.logging):
-        model = FAMILIES[name](str(CHECKPOINTS / name), device=device, dtype=dtype, compile=compile)
+        model = LOADERS[name](str(CHECKPOINTS / name), device=device, dtype=dtype, compile=compile)
     model.name = model.dialogue.name = name
     return model
 

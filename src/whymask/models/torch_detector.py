@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from whymask.models.base import composed
 from whymask.models.detection import FunctionDetector
-from whymask.models.torch_module import device_of, evaluating, home_of, module_fingerprint
+from whymask.models.torch_module import evaluating, home_of, module_fingerprint
 
 LEAST = 0.01  # boxes that score less are left out; torchvision's own limits are for showing them
 
@@ -18,8 +18,8 @@ LEAST = 0.01  # boxes that score less are left out; torchvision's own limits are
 class TorchDetector(FunctionDetector):
     """A module from a list of images (3, H, W) in [0, 1] to a dictionary for each.
 
-    It resizes images and suppresses boxes itself. One that this package has loaded is frozen; a borrowed one runs where
-    it is and is left as it is.
+    It resizes images and suppresses boxes itself. A module that this package has loaded is frozen; a borrowed one runs
+    on its own device and is not modified.
     """
 
     def __init__(self, module: torch.nn.Module, labels: Sequence[str], name: str, *, borrowed: bool) -> None:
@@ -31,9 +31,9 @@ class TorchDetector(FunctionDetector):
 
     @property
     def fingerprint(self) -> str:
-        """That of the module (of a borrowed one as it is now) and of the classes."""
+        """Identifies the module (a borrowed one as it is now) and the classes."""
         weights = self._weights or module_fingerprint(self.module, code=True)
-        return composed(weights, geometry=self.geometry.fingerprint, classes=self.classes)
+        return composed(weights, **self.besides)
 
     def _found(self, images: NDArray[np.uint8]) -> list[Mapping[str, Any]]:
         pixels = torch.tensor(images, device=self.device).permute(0, 3, 1, 2).float() / 255
@@ -56,15 +56,6 @@ def all_boxes(module: torch.nn.Module) -> Iterator[None]:
             part.score_thresh = limit
 
 
-def load(package: Any, architecture: str, pretrained: bool, name: str, device: str) -> TorchDetector:
-    """A detector by torchvision's name of it, in fp32."""
-    weights = package.models.get_model_weights(architecture).DEFAULT
-    none = {} if pretrained else {"weights_backbone": None}
-    module = package.models.get_model(architecture, weights=weights if pretrained else None, **none)
-    module.eval().requires_grad_(False).to(device_of(device))
-    return TorchDetector(module, weights.meta["categories"], name, borrowed=False)
-
-
 def wrap_module(module: torch.nn.Module, *, labels: Sequence[str]) -> TorchDetector:
-    """A detector that is already there; it is left as it is."""
+    """An existing detector; it is not modified."""
     return TorchDetector(module, labels, type(module).__name__, borrowed=True)

@@ -14,13 +14,14 @@ import numpy as np
 import torch
 from PIL import Image
 
-from whymask.errors import WhymaskError, unknown
+from whymask.errors import WhymaskError, first_line, unknown
 from whymask.images.imaging import Canvas, CentreCrop, Geometry
 from whymask.models.base import Bound, Response, composed
 from whymask.models.classifier import Classifier, check_scale
 from whymask.models.differentiable import Differentiable, Evidence
+from whymask.models.launched import launched
 from whymask.models.outputs import Activation, answers, check_activation, evidence, logits_in, names_of
-from whymask.models.precision import beside, converted
+from whymask.models.precision import converted, norm_settings
 from whymask.models.replays import CudaReplays, compiled, padded
 from whymask.utils.digest import digest, is_plain
 
@@ -50,6 +51,11 @@ def home_of(module: torch.nn.Module) -> tuple[torch.device, torch.dtype]:
     tensors = [*module.parameters(), *module.buffers()]
     device = tensors[0].device if tensors else torch.device("cpu")
     return device, next((tensor.dtype for tensor in tensors if tensor.dtype in DTYPES.values()), torch.float32)
+
+
+def run_settings(module: torch.nn.Module, device: torch.device, dtype: torch.dtype) -> dict[str, str]:
+    """Where and in which precision a module runs, as `Model.settings` records it."""
+    return {"device": str(device), "dtype": DTYPE_NAMES[dtype], **norm_settings(module, dtype)}
 
 
 @contextmanager
@@ -130,7 +136,7 @@ class TorchClassifier(Classifier):
         run = compiled(self.module) if compile else self.module
         self.run: Callable[[torch.Tensor], torch.Tensor] = lambda inputs: logits_in(run(inputs), name, logits)
         self.replays = CudaReplays(self.module, self.run)
-        self.settings = {"device": str(self.device), "dtype": DTYPE_NAMES[self.dtype], **beside(module, self.dtype)}
+        self.settings = run_settings(module, self.device, self.dtype)
         if compile:
             self.settings["compiled"] = "yes"
 
@@ -140,7 +146,7 @@ class TorchClassifier(Classifier):
         return composed(self._weights or module_fingerprint(self.module, code=True), **self.besides)
 
     def encode(self, canvas: Canvas, dtype: torch.dtype | None = None) -> torch.Tensor:
-        """Pixels (H, W, 3) as the module wants them, (3, H, W), or in another precision; grey ones (1, H, W)."""
+        """Normalised pixels (3, H, W) of a canvas, or grey ones (1, H, W), in the module's precision or another."""
         if self.mean.shape == (1,):
             canvas = np.asarray(Image.fromarray(canvas).convert("L"))[..., None]
         pixels = (torch.tensor(canvas).float() - self.mean) / self.std
@@ -150,10 +156,21 @@ class TorchClassifier(Classifier):
         """The module's outputs in fp32, whatever it computes in."""
         return self.logits(inputs).float()
 
+    def respond(self, inputs: Any, bounds: Sequence[Bound]) -> Response:
+        """Scores of the bounds' targets; on CUDA the host does not wait for them."""
+        if self.device.type != "cuda":
+            return super().respond(inputs, bounds)
+        targets = [self.wanted(bound) for bound in bounds]
+        return launched(lambda: self._scored(self.outputs(inputs), targets), self.device)
+
     def read(self, outputs: Any, targets: Sequence[int]) -> Response:
         """The score that `evidence` defines."""
-        score, top = self.evidence(outputs, targets).score, self.preferred(outputs)
-        return Response(score.double().cpu().numpy(), top.cpu().numpy())
+        score, top = self._scored(outputs, targets)
+        return Response(score.cpu().numpy(), top.cpu().numpy())
+
+    def _scored(self, outputs: torch.Tensor, targets: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
+        """The scores of the targets and the most probable answers, on the device."""
+        return self.evidence(outputs, targets).score.double(), self.preferred(outputs)
 
     def logits(self, inputs: torch.Tensor) -> torch.Tensor:
         """The module's outputs (B, classes) for a batch (B, 3, H, W), which is not changed."""
@@ -229,7 +246,7 @@ def channels_last(module: torch.nn.Module) -> bool:
 
 
 def module_fingerprint(module: torch.nn.Module, *, code: bool = False) -> str:
-    """Identifies a module: a hash of its layers, as torch prints them, its plain attributes and all tensors.
+    """Identifies a module by a hash of its layers, as torch prints them, its plain attributes and all tensors.
 
     With `code`, the source of its classes is part of it: libraries have versions, a user's module does not.
     """
@@ -249,8 +266,8 @@ def _attributes(part: torch.nn.Module) -> dict[str, Any]:
 
     Dictionaries are left out: they are often caches.
     """
-    about = ("training", "name_or_path")  # explained in evaluation mode; where transformers has found the weights
-    public = {name: value for name, value in vars(part).items() if not name.startswith("_") and name not in about}
+    left_out = ("training", "name_or_path")  # neither the mode nor the path of the weights moves a score
+    public = {name: value for name, value in vars(part).items() if not name.startswith("_") and name not in left_out}
     named = {
         name: f"{getattr(value, '__module__', '')}.{value.__qualname__}" if inspect.isroutine(value) else value
         for name, value in public.items()
@@ -295,14 +312,14 @@ def wrap_module(
     name = type(module).__name__
     if size is None:
         raise WhymaskError(
-            f"{name} does not say how large its images are: whymask.wrap(model, size=224, mean={IMAGENET[0]}, "
-            f"std={IMAGENET[1]}), these being ImageNet's."
+            f"{name} does not define the size of its images: whymask.wrap(model, size=224, mean={IMAGENET[0]}, "
+            f"std={IMAGENET[1]}), with ImageNet's mean and std."
         )
     geometry = CentreCrop(size, share=crop)
     if grey(module):
         if mean is None or std is None or np.size(mean) != 1 or np.size(std) != 1:
             raise WhymaskError(
-                f"{name} takes grey images, so its mean and std are one value each: "
+                f"{name} takes grey images, so mean and std have one value each: "
                 f"whymask.wrap(model, size={size}, mean=[127.5], std=[127.5])."
             )
         mean, std = np.ravel(mean).tolist(), np.ravel(std).tolist()
@@ -326,8 +343,7 @@ def wrap_module(
     try:
         outputs = model.logits(blank[None]).shape[1]
     except (RuntimeError, TypeError, IndexError, AssertionError) as error:  # of the module
-        reason = str(error).strip().partition("\n")[0]
-        raise WhymaskError(f"{name} fails on an image of shape {tuple(blank.shape)}: {reason}") from error
+        raise WhymaskError(f"{name} fails on an image of shape {tuple(blank.shape)}: {first_line(error)}") from error
     model.labels = names_of(name, outputs, labels, activation)
     return model
 

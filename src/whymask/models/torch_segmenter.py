@@ -7,19 +7,18 @@ import torch
 
 from whymask.arrays import Floats
 from whymask.errors import WhymaskError
-from whymask.images.imaging import Canvas, Geometry, Preprocessed
+from whymask.images.imaging import Canvas, Geometry, WholeImage
 from whymask.models.base import composed
 from whymask.models.classifier import check_scale
-from whymask.models.function import WholeImage
 from whymask.models.segmentation import Segmenter
-from whymask.models.torch_module import IMAGENET, device_of, evaluating, home_of, module_fingerprint
+from whymask.models.torch_module import IMAGENET, evaluating, home_of, module_fingerprint
 
 
 class TorchSegmenter(Segmenter):
     """A module (B, 3, H, W) -> logits (B, classes, h, w), or a dictionary of them under "out".
 
     Pixels are (pixel - mean) / std on values 0 ... 255. A module that this package has loaded is frozen; a borrowed one
-    runs where it is and is left as it is.
+    runs on its own device and is not modified.
     """
 
     def __init__(
@@ -42,7 +41,7 @@ class TorchSegmenter(Segmenter):
 
     @property
     def fingerprint(self) -> str:
-        """That of the module (of a borrowed one as it is now), its preprocessing and the classes."""
+        """Identifies the module (a borrowed one as it is now), its preprocessing and the classes."""
         return composed(
             self._weights or module_fingerprint(self.module, code=True),
             geometry=self.geometry.fingerprint, mean=self.mean.tolist(), std=self.std.tolist(), classes=self.classes,
@@ -68,24 +67,6 @@ class TorchSegmenter(Segmenter):
         return found
 
 
-def load(package: Any, architecture: str, pretrained: bool, name: str, device: str) -> TorchSegmenter:
-    """A segmenter by torchvision's name of it, in fp32, with the preprocessing of its weights."""
-    weights = package.models.get_model_weights(architecture).DEFAULT
-    preset, resize = weights.transforms(), package.transforms.functional.resize
-    none = {} if pretrained else {"weights_backbone": None}
-    module = package.models.get_model(architecture, weights=weights if pretrained else None, **none)
-    module.eval().requires_grad_(False).to(device_of(device))
-    return TorchSegmenter(
-        module,
-        Preprocessed([lambda image: resize(image, preset.resize_size, interpolation=preset.interpolation)]),
-        weights.meta["categories"],
-        mean=[255 * value for value in preset.mean],
-        std=[255 * value for value in preset.std],
-        name=name,
-        borrowed=False,
-    )
-
-
 def wrap_module(
     module: torch.nn.Module,
     *,
@@ -95,7 +76,7 @@ def wrap_module(
     mean: Sequence[float] | float = IMAGENET[0],
     std: Sequence[float] | float = IMAGENET[1],
 ) -> TorchSegmenter:
-    """A segmenter that is already there; it is left as it is."""
+    """An existing segmenter; it is not modified."""
     check_scale(mean, std)
-    geometry = WholeImage(max_side, (size, size) if isinstance(size, int) else size)
-    return TorchSegmenter(module, geometry, labels, mean=mean, std=std, name=type(module).__name__, borrowed=True)
+    geometry, name = WholeImage(max_side, size), type(module).__name__
+    return TorchSegmenter(module, geometry, labels, mean=mean, std=std, name=name, borrowed=True)

@@ -73,7 +73,7 @@ class TowerMllm(Mllm):
 
     @abstractmethod
     def encode(self, canvas: Canvas) -> torch.Tensor:
-        """Pixels (H, W, 3) as the vision tower wants them; each element must depend on its own pixel only."""
+        """Pixels (H, W, 3) in the layout of the vision tower; each element must depend on its own pixel only."""
 
     @abstractmethod
     def spread(self, labels: NDArray[np.int32]) -> NDArray[np.int64]:
@@ -114,7 +114,7 @@ class TowerMllm(Mllm):
         )
 
     def logits(self, inputs: Any, bounds: Sequence[MllmBound]) -> Iterator[torch.Tensor]:
-        """By one prefill; only the positions of answers reach the head.
+        """Logits as `Mllm.logits` says, by one prefill; only the positions of answers reach the head.
 
         A batch of one is doubled where it would be compiled anew.
         """
@@ -214,7 +214,7 @@ class TowerMllm(Mllm):
         return len(rows) == 1 and self.settings["compiled"] == "yes"
 
     def _compile_if_it_pays(self, inputs: torch.Tensor, bounds: Sequence[TowerBound]) -> None:
-        """Compile when asked to, or once the images seen would have paid for it: nobody knows how many follow."""
+        """Compile when asked to, or once the images seen would have paid for it: how many will follow is not known."""
         self._seen += len(inputs)
         pays = self._seen > self.pays and compiles_by_itself(self.device)
         wanted = pays if self._compile is None else self._compile
@@ -228,7 +228,7 @@ class TowerMllm(Mllm):
             if is_out_of_memory(error):
                 raise
             self.uncompile()
-            warnings.warn(f"{self.name} runs uncompiled, compiling failed: {error}", stacklevel=2)
+            warnings.warn(f"{self.name} runs without compilation, which failed: {error}", stacklevel=2)
 
     def _read(
         self, seen: torch.Tensor, bounds: Sequence[TowerBound], said: Sequence[tuple[int, ...]]

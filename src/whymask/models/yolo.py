@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from whymask.arrays import Floats
 from whymask.errors import WhymaskError
-from whymask.images.imaging import Canvas
+from whymask.images.imaging import Canvas, WholeImage
 from whymask.models.base import composed
 from whymask.models.detection import Boxes, Detector
-from whymask.models.function import WholeImage
 from whymask.models.onnx import run, runtime_version, session_of
 from whymask.models.torch_module import DTYPE_NAMES
 

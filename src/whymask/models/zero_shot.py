@@ -3,24 +3,25 @@
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch.nn.functional import normalize, softplus
 
+from whymask.arrays import on_device
 from whymask.errors import WhymaskError
 from whymask.images.imaging import Geometry
 from whymask.models.base import Bound, Target
-from whymask.models.classifier import is_number
+from whymask.models.classifier import is_name
 from whymask.models.differentiable import Evidence
 from whymask.models.packages import cache_folder
 from whymask.models.torch_module import TorchClassifier
 from whymask.utils.digest import digest
 from whymask.utils.files import atomic
 
-Texts = str | os.PathLike[str] | Sequence[str]
+Texts: TypeAlias = str | os.PathLike[str] | Sequence[str]
 """Lines of a file, or the lines themselves."""
 
 
@@ -28,7 +29,7 @@ class ZeroShot(TorchClassifier):
     """Classes by their texts: a logit is scale * cos(image, text), and the module maps pixels to image features.
 
     The score is the probability the model was trained to give. CLIP compares texts: the softmax over all classes, a
-    free text (a target that is no class) being one more of them, for the images that ask for it. With a bias, as in
+    free text (a target that is not a class) being one more of them, for the images that ask for it. With a bias, as in
     SigLIP, each text is judged alone: the sigmoid of scale * cos + bias, whatever the other classes are. `fingerprint`
     is that of both towers and the tokenizer.
     """
@@ -60,17 +61,17 @@ class ZeroShot(TorchClassifier):
         self.texts = torch.from_numpy(matrix).to(self.device)  # (classes + free texts, D), rows of length 1
 
     def meant(self, target: int | str) -> Target:
-        """As of every classifier; any other text than a class name is a target too."""
-        known = {label.lower() for label in self.labels}
-        if isinstance(target, str) and not is_number(target) and target.strip().lower() not in known:
-            return Target.named(target.strip())
+        """The answer a user means; a text that is not a class name is a target too."""
+        text = str(target).strip()
+        if is_name(target) and text.lower() not in {label.lower() for label in self.labels}:
+            return Target.named(text)
         if len(self.labels) == 1 and self.bias is None:
             raise WhymaskError(f"the only class of {self.name} scores 1 on every image: pass more classes.")
         return super().meant(target)
 
     def evidence(self, outputs: torch.Tensor, targets: Sequence[int]) -> Evidence:
         """From image features: of each target alone, or among the classes and the image's own free text."""
-        wanted = torch.tensor(targets, device=self.device)
+        wanted = on_device(targets, self.device)
         own = self.scale * (normalize(outputs) * self.texts[wanted]).sum(dim=1)
         if self.bias is not None:
             return Evidence(own + self.bias, softplus(own + self.bias))
@@ -124,7 +125,7 @@ def lines(texts: Texts) -> list[str]:
     if isinstance(texts, str | os.PathLike):
         path = Path(texts)
         if not path.is_file():
-            raise WhymaskError(f"there is no file {path}.")
+            raise WhymaskError(f"there is no file {path}: pass a list of texts, or a file with one a line.")
         texts = path.read_text(encoding="utf-8").splitlines()
     found = [text.strip() for text in texts if text.strip()]
     if not found:

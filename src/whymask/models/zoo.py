@@ -1,20 +1,21 @@
 """Classifiers of torchvision and timm with their preprocessing; detectors and segmenters of torchvision."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
-from whymask.errors import WhymaskError
+from whymask.errors import WhymaskError, first_line
 from whymask.images.imaging import Preprocessed
 from whymask.models.base import Model
 from whymask.models.packages import required
-from whymask.models.torch_detector import load as detector
-from whymask.models.torch_module import TorchClassifier
-from whymask.models.torch_segmenter import load as segmenter
+from whymask.models.torch_detector import TorchDetector
+from whymask.models.torch_module import TorchClassifier, device_of
+from whymask.models.torch_segmenter import TorchSegmenter
 
 SOURCES = ("state_dict", "file", "hf_hub_id", "url")
 """The settings by which timm finds the weights of a model."""
-LOCATED: dict[str, Callable[..., Model]] = {"detection": detector, "segmentation": segmenter}
-"""What loads torchvision's models whose answers have a place, by their module there."""
+LOCATED = ("detection", "segmentation")
+"""The modules of torchvision with models whose answers have a place."""
 
 
 def load(
@@ -31,13 +32,28 @@ def load(
         if architecture in package.models.list_models(module=getattr(package.models, kind)):
             if compile or dtype != "fp32":
                 raise WhymaskError(f"{name} runs in fp32, without compile.")
-            return LOCATED[kind](package, architecture, pretrained, name, device)
+            return _located(package, kind, architecture, pretrained, name, device)
     build = _torchvision if family == "torchvision" else _timm
     try:
         parts = build(package, architecture, pretrained)
     except (RuntimeError, ValueError, KeyError) as error:
-        raise WhymaskError(f"{family} cannot build {architecture!r}: {str(error).splitlines()[0]}") from None
+        raise WhymaskError(f"{family} cannot build {architecture!r}: {first_line(error)}") from None
     return TorchClassifier(**parts, name=name, device=device, dtype=dtype, compile=compile)
+
+
+def _located(package: Any, kind: str, architecture: str, pretrained: bool, name: str, device: str) -> Model:
+    """A detector or segmenter of torchvision in fp32, with the preprocessing of its weights."""
+    weights = package.models.get_model_weights(architecture).DEFAULT
+    backbone = {} if pretrained else {"weights_backbone": None}
+    module = package.models.get_model(architecture, weights=weights if pretrained else None, **backbone)
+    module.eval().requires_grad_(False).to(device_of(device))
+    labels = weights.meta["categories"]
+    if kind == "detection":
+        return TorchDetector(module, labels, name, borrowed=False)
+    preset, resize = weights.transforms(), package.transforms.functional.resize
+    geometry = Preprocessed([partial(resize, size=preset.resize_size, interpolation=preset.interpolation)])
+    mean, std = _pixels(preset.mean), _pixels(preset.std)
+    return TorchSegmenter(module, geometry, labels, mean=mean, std=std, name=name, borrowed=False)
 
 
 def _torchvision(package: Any, architecture: str, pretrained: bool) -> dict[str, Any]:

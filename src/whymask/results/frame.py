@@ -63,5 +63,5 @@ def _row(result: Explanation) -> dict[str, Any]:
 
 
 def _about(result: Explanation) -> dict[str, Any]:
-    """Where a result is from."""
+    """The provenance of a result."""
     return {name: result.provenance.get(name) for name in PROVENANCE}

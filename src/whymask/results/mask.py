@@ -14,8 +14,8 @@ from whymask.results.base import Explanation
 from whymask.results.caption import checks, made, quoted, size
 from whymask.results.figure import mask_figure
 from whymask.results.plotting import Width
-from whymask.results.storage import ROUNDING, Arrays, Header, are_regions, is_number
-from whymask.results.verdict import Controls, Thresholds, Verdict, judge, measured
+from whymask.results.storage import TOLERANCE, Arrays, Header, are_regions, is_number
+from whymask.results.verdict import ROUNDING, Controls, Thresholds, Verdict, judge, measured
 from whymask.search.measured import interval
 from whymask.utils.archive import require
 from whymask.utils.text import displayed
@@ -105,7 +105,7 @@ class EvidenceMask(Explanation):
         """Whether the mask reaches the goal, where there is one: a score, or that the answer is kept."""
         if self.controls and self.controls.kept:
             return self.controls.kept.alone
-        return None if self.goal is None else self.score >= self.goal - 1e-6
+        return None if self.goal is None else self.score >= self.goal - ROUNDING
 
     @property
     def chosen(self) -> Bools:
@@ -190,7 +190,7 @@ class EvidenceMask(Explanation):
             require(are_regions(one["regions"], n), "its mask names a region twice, or one that is not there")
         frontier, goal = header.get("frontier", {}), header.get("goal")
         require(all(0 <= int(size) <= n for size in frontier), "its frontier has sizes that no mask has")
-        require(goal is None or is_number(goal, -ROUNDING, 1 + ROUNDING), "its goal is not a score")
+        require(goal is None or is_number(goal, -TOLERANCE, 1 + TOLERANCE), "its goal is not a score")
         flags = (header["ordered"], header.get("local_optimum", False))
         require(all(isinstance(flag, bool) for flag in flags), "a flag is neither true nor false")
         controls = header.get("controls")

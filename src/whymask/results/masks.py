@@ -56,7 +56,7 @@ class EvidenceMasks(Explanation):
             found = next(words, None) or next(answers, None)
             if found is None:
                 names = [word.text for word in self.words if word.mask] or [mask.target.label for mask in self.each]
-                raise KeyError(f"there is no mask of {which!r}, but of: {', '.join(names)}")
+                raise KeyError(f"there is no mask for {which!r}; there are masks for {', '.join(names)}")
             return found
         return self.each[which]
 

@@ -102,7 +102,7 @@ def _draw_text(axes: Axes, lines: Sequence[tuple[int, int]], text: str, words: S
 
 
 def _colour(word: Word | None, colours: Mapping[int, str]) -> str:
-    """That of a word's mask; words that the image does not support are grey, everything else is black."""
+    """The colour of a word's mask; grey for words that the image does not support, black for everything else."""
     if word is None or word.role == "function":
         return "#222222"
     return colours.get(id(word), GREY)

@@ -14,7 +14,7 @@ from whymask.results.base import Explanation
 from whymask.results.caption import made, quoted, size
 from whymask.results.figure import ordering_figure
 from whymask.results.plotting import Width
-from whymask.results.storage import ROUNDING, Arrays, Header, are_regions, is_count, is_number
+from whymask.results.storage import TOLERANCE, Arrays, Header, are_regions, is_count, is_number
 from whymask.utils.archive import require
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class Ordering(Explanation):
             return []
         areas, insertion, deletion = (curves[name] for name in ("areas", "insertion", "deletion"))
         require(len(areas) == len(insertion) == len(deletion) == n, "its curves have another length than its order")
-        rising = all(is_number(area, 0, 1 + ROUNDING) for area in areas) and sorted(areas) == areas
+        rising = all(is_number(area, 0, 1 + TOLERANCE) for area in areas) and sorted(areas) == areas
         require(rising and is_count(curves["forwards"]), "its curves are not over the area")
         return [*insertion, *deletion]
 

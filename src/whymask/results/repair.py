@@ -59,7 +59,7 @@ class Repair(EvidenceMask):
             scores = (
                 f"{self.target.label!r} scores {self.image.blank_score:.2f} on it, {self.score:.2f} on these regions"
             )
-            return Verdict("blank_suffices", f"Repaired, but a blank image does it too: {scores}.")
+            return Verdict("blank_suffices", f"Repaired, but a blank image repairs the answer too: {scores}.")
         at = at or Thresholds()
         found = judge(
             full=self.score,  # the whole image is answered wrongly: its score is no measure

@@ -21,7 +21,7 @@ SIDE, MOST = 2**20, 2**28  # pixels of a side of the photo itself, and of all of
 RUNS = 2**21  # runs of equal labels, row by row: the label map is sent to the viewer as these
 HEADER = 2**23  # characters; the curves of a thousand regions have about a hundred thousand
 TEXT = 100_000  # characters of a label, a question or an answer
-ROUNDING = 1e-3  # how far a score may lie outside of [0, 1]
+TOLERANCE = 1e-3  # how far a score may lie outside of [0, 1]
 LIMITS = {
     "header": 4 * HEADER,
     "photo": 3 * PHOTO**2,
@@ -88,7 +88,7 @@ def check(header: Header, arrays: Arrays, own: Callable[[Header, int], list[Any]
     require(isinstance(header["complete"], bool), "it does not say whether it is complete")
     check_ledger(header["ledger"])
     scores = [header["full_score"], header["blank_score"], *own(header, n)]
-    require(all(is_number(score, -ROUNDING, 1 + ROUNDING) for score in scores), "a score does not lie in [0, 1]")
+    require(all(is_number(score, -TOLERANCE, 1 + TOLERANCE) for score in scores), "a score does not lie in [0, 1]")
 
 
 def check_ledger(ledger: Header) -> None:
@@ -100,7 +100,7 @@ def check_ledger(ledger: Header) -> None:
 
 
 def _check_image(header: Header, n: int) -> None:
-    """What a header says of the image: its box, its answer and the names of its regions."""
+    """Check what a header says of the image: its box, its answer and the names of its regions."""
     box, target, values = header["box"], header["target"], header["label_values"]
     fits = len(box) == 4 and all(is_number(side, 0, 1) for side in box) and box[0] < box[2] and box[1] < box[3]
     require(fits, "its box does not lie on the photo")
@@ -113,7 +113,7 @@ def _check_image(header: Header, n: int) -> None:
 
 
 def _check_panels(panels: Any, height: int, width: int) -> None:
-    """Where several images were explained together: they stand side by side on the canvas."""
+    """Raise a `DamagedError` unless images that were explained together stand side by side on the canvas."""
     start = 0
     for top, left, bottom, right in panels:
         counted = all(is_count(side) for side in (top, left, bottom, right))
@@ -123,7 +123,7 @@ def _check_panels(panels: Any, height: int, width: int) -> None:
 
 
 def _check_arrays(arrays: Arrays) -> int:
-    """Photo, canvas, fill, regions and map; returns the number of regions."""
+    """Check photo, canvas, fill, regions and map; returns the number of regions."""
     photo, canvas, fill, labels = (arrays[name] for name in ("photo", "canvas", "fill", "labels"))
     for name, pixels in (("photo", photo), ("canvas", canvas), ("fill", fill)):
         picture = pixels.dtype == np.uint8 and pixels.ndim == 3 and pixels.shape[2] == 3 and pixels.size > 0

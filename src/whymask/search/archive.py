@@ -8,6 +8,8 @@ import numpy as np
 from whymask.arrays import Bools, Floats
 from whymask.search.objective import SUFFICIENCY, Objective, OverFills, Response, over_fills, pack, unpack
 
+ROOM = 64  # sets, at first
+
 
 class Archive:
     """Every set a search has asked for, in that order. Searches learn from it; the oracle writes it.
@@ -17,12 +19,13 @@ class Archive:
     """
 
     def __init__(self, fills: int = 1, how: OverFills = "mean", targets: int | None = None) -> None:
-        self.fills, self.how, self.targets = fills, how, targets
-        self._sets: dict[bytes, int] = {}  # packed bits -> place
-        self._responses: tuple[dict[int, Response], ...] = tuple({} for _ in range(fills))  # place -> response
-        self._answers: tuple[dict[int, float], ...] = tuple({} for _ in range(fills))  # place -> answers behind it
-        self._n = 0
+        self.fills, self.how = fills, how
+        self._places: dict[bytes, int] = {}  # by packed bits
+        # With room for more sets: searches read all of this at every step.
+        self._responses = np.full((fills, ROOM) if targets is None else (fills, ROOM, targets), np.nan)
+        self._answers = np.full((fills, ROOM), np.inf)
         self._rows: Bools = np.empty((0, 0), dtype=bool)
+        self._n = self._unpacked = 0
 
     def add(
         self, fill: int, keys: list[bytes], responses: Sequence[Response], n: int, answers: Sequence[float] = ()
@@ -31,37 +34,38 @@ class Archive:
 
         Responses that are measured may come again, as they are after more answers.
         """
-        places = [self._sets.setdefault(key, len(self._sets)) for key in keys]
-        self._responses[fill].update(zip(places, responses, strict=True))
-        self._answers[fill].update(zip(places, answers, strict=False))
+        places = [self._places.setdefault(key, len(self._places)) for key in keys]
+        while len(self._places) > self._answers.shape[1]:
+            self._responses = np.concatenate([self._responses, np.full_like(self._responses, np.nan)], axis=1)
+            self._answers = np.concatenate([self._answers, np.full_like(self._answers, np.inf)], axis=1)
+        if places:
+            self._responses[fill, places] = responses
+        if answers:
+            self._answers[fill, places] = answers
         self._n = n
 
     @property
     def rows(self) -> Bools:
         """(m, n) kept sets; made when they are read, since most searches never do."""
-        new = list(islice(self._sets, len(self._rows), None))
-        if new:
-            self._rows = np.concatenate([self._rows.reshape(-1, self._n), unpack(new, self._n)])
-        return self._rows
+        count = len(self._places)
+        if count > self._unpacked:
+            if count > len(self._rows):
+                known = self._rows[: self._unpacked].reshape(-1, self._n)
+                self._rows = np.empty((self._answers.shape[1], self._n), dtype=bool)
+                self._rows[: len(known)] = known
+            self._rows[self._unpacked : count] = unpack(islice(self._places, self._unpacked, None), self._n)
+            self._unpacked = count
+        return self._rows[:count]
 
     @property
     def responses(self) -> Floats:
         """What the model said to each on each fill, (fills, m) or (fills, m, T); NaN where it was not asked."""
-        targets = () if self.targets is None else (self.targets,)
-        values = np.full((self.fills, len(self._sets), *targets), np.nan)
-        for some, known in zip(values, self._responses, strict=True):
-            if known:
-                some[list(known)] = list(known.values())
-        return values
+        return self._responses[:, : len(self._places)].copy()
 
     @property
     def answers(self) -> Floats:
         """How many answers each response is the mean of, (fills, m); infinitely many where it is a probability."""
-        values = np.full((self.fills, len(self._sets)), np.inf)
-        for some, known in zip(values, self._answers, strict=True):
-            if known:
-                some[list(known)] = list(known.values())
-        return values
+        return self._answers[:, : len(self._places)].copy()
 
     def response(self, kept: Bools) -> float:
         """The response to the image that keeps this set (n,), which must have been asked for on every fill."""
@@ -69,12 +73,10 @@ class Archive:
 
     def score(self, rows: Bools, objective: Objective, fills: Sequence[int] | None = None) -> Floats:
         """F (B,) of sets (B, n) on some of the fills, or all; they must have been asked for."""
-        places = np.array([self._sets[key] for key in pack(objective.images(rows).reshape(-1, rows.shape[1]))])
-        values = []
-        for known in self._responses if fills is None else [self._responses[fill] for fill in fills]:
-            responses = np.array([known[place] for place in places])
-            by_side = responses.reshape(len(objective.sides), len(rows), *responses.shape[1:])
-            values.append(objective.combine(by_side))
+        places = [self._places[key] for key in pack(objective.images(rows).reshape(-1, rows.shape[1]))]
+        sides = (len(objective.sides), len(rows))
+        known = self._responses if fills is None else [self._responses[fill] for fill in fills]
+        values = [objective.combine(on_fill[places].reshape(*sides, *on_fill.shape[1:])) for on_fill in known]
         return over_fills(np.stack(values), self.how)
 
     def of(self, target: int) -> "Archive":

@@ -6,7 +6,7 @@ from whymask.search.protocol import Initialiser, Problem, Selection
 from whymask.search.stage import stage
 
 
-@stage("control", "no region at all: the control", cost=lambda n, p: 0)
+@stage("control", "no region, as a control", cost=lambda n, p: 0)
 def blank(problem: Problem) -> Initialiser:
     """The empty mask, for no forwards."""
     yield from ()

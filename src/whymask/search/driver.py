@@ -1,9 +1,11 @@
 """The driver: advances searches, alone or many together, and answers what they ask.
 
-It owns everything that is not the algorithm: the cache, the ledger, the budget, batches, progress, checks.
+It owns everything that is not the algorithm: the cache, the ledger, the budget, progress, checks. Where a device
+computes the replies, half of the searches advance while it works for the other half.
 """
 
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -12,26 +14,19 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from whymask.arrays import Bools, Floats, Rows, real_numbers
-from whymask.errors import ExhaustedError, WhymaskError, whole
+from whymask.arrays import Bools, Floats
+from whymask.errors import ExhaustedError, whole
 from whymask.models.spending import Purse
 from whymask.search.archive import Archive
+from whymask.search.batches import BatchSize, Piece, RespondMany, send
 from whymask.search.objective import Ledger
 from whymask.search.oracle import Oracle, Query
 from whymask.search.protocol import Algorithm, Ask, Found, Masks, Problem, Ranking, Selection, mask_of
 
-ROUNDING = 1e-6  # a sum of probabilities may miss 0 or 1 by this much
-
 Respond: TypeAlias = Callable[[Bools], ArrayLike]
 """Kept sets (B, n) of one search -> responses (B,) in [0, 1]; for several targets (B, T)."""
-Piece: TypeAlias = tuple[Any, Rows]
-"""What a search is about and masked images of it: kept sets (B, n) or pixel masks (B, H, W)."""
-BatchSize: TypeAlias = int | Callable[[], int] | None
-"""The most images in one batch: a number, a function that is asked before each batch, or no limit."""
 Affordable: TypeAlias = Callable[[Sequence["Search"]], Purse | None]
 """What searches may still spend before their results are made; None for any number of images."""
-RespondMany: TypeAlias = Callable[[Sequence[Piece]], Sequence[ArrayLike]]
-"""One model batch made of pieces of several searches -> the responses to each piece."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,7 +233,9 @@ def drive(
     What they ask for at the same moment goes to the model in common batches of at most `batch_size` images. At most
     `in_flight` of them are under way at a time; the next is drawn from `searches` when one ends. Searches for several
     `targets` are sent as many scores for each image. What is no longer `affordable` is not sent, and searches that need
-    it end with their best so far, as at the end of a budget; so do all when the model says that it is exhausted.
+    it end with their best so far, as at the end of a budget; so do those that the model answers by an `ExhaustedError`.
+
+    If replies are late, the searches take turns in two halves: one is sent before the replies to the other are read.
     """
     if isinstance(batch_size, int):
         whole("batch_size", batch_size, 1)
@@ -256,77 +253,71 @@ def _drive(
     affordable: Affordable | None,
 ) -> Iterator[tuple[int, SearchResult]]:
     waiting = enumerate(searches)
-    running: dict[int, Search] = {}
+    ready: dict[int, Search] = {}  # those whose query has not been sent
+    flights: deque[Flight] = deque()
+    halves = False  # learned from the first replies: without a device to keep busy, large batches are better
     while True:
-        running.update(islice(waiting, None if in_flight is None else in_flight - len(running)))
-        if not running:
+        sent = [search for flight in flights for search in flight.searches.values()]
+        ready.update(islice(waiting, None if in_flight is None else in_flight - len(ready) - len(sent)))
+        if not (ready or sent):
             return
-        if affordable and (purse := affordable([*running.values()])):
-            for search in running.values():
+        if ready and affordable and (purse := affordable([*ready.values(), *sent])):
+            for search in ready.values():
                 search.fit(purse)
-        yield from _ended(running)
-        pieces = [piece for search in running.values() for piece in search.pieces]
-        try:
-            replies = iter(in_batches(pieces, respond, batch_size, targets))
-        except ExhaustedError:  # retries may cost more than was expected
-            for search in running.values():
-                search.stop()
-            yield from _ended(running)
-        for search in [*running.values()]:
-            search.answer(np.concatenate([*islice(replies, len(search.fills))]))
+        yield from _ended(ready)
+        if ready and len(flights) < 2:
+            some = [*islice(ready, -(-(len(ready) + len(sent)) // 2) if halves else None)]
+            flights.append(Flight({number: ready.pop(number) for number in some}))
+            flights[-1].send(respond, batch_size, targets)
+            halves = halves or flights[-1].late
+        if len(flights) == 2 or (flights and not (ready and halves)):
+            flight = flights.popleft()
+            flight.land()
+            ready.update(flight.searches)
 
 
-def _ended(running: dict[int, Search]) -> Iterator[tuple[int, SearchResult]]:
+def _ended(searches: dict[int, Search]) -> Iterator[tuple[int, SearchResult]]:
     """Take the searches that have ended out, with their results."""
-    for number in [number for number, search in running.items() if search.result]:
-        result = running.pop(number).result
+    for number in [number for number, search in searches.items() if search.result]:
+        result = searches.pop(number).result
         assert result is not None
         yield number, result
 
 
-def in_batches(
-    pieces: Sequence[Piece], respond: RespondMany, batch_size: BatchSize, targets: int | None = None
-) -> list[Floats]:
-    """Cut the pieces into batches, send them, and return the checked responses to each piece, (B,) or (B, targets)."""
-    none = np.empty((0,) if targets is None else (0, targets))
-    answers: list[list[Floats]] = [[none] for _ in pieces]
-    batch: list[tuple[Piece, list[Floats]]] = []  # with the list that its responses belong to
-    room = _room(batch_size)
+@dataclass(eq=False)
+class Flight:
+    """Searches whose queries are sent together."""
 
-    def flush() -> None:
-        replies = list(respond([piece for piece, _ in batch])) if batch else []
-        if len(replies) != len(batch):
-            raise WhymaskError(f"the model was sent {len(batch)} parts of a batch but answered {len(replies)}.")
-        for ((_, rows), answer), responses in zip(batch, replies, strict=True):
-            answer.append(check(responses, len(rows), targets))
-        batch.clear()
+    searches: dict[int, Search]
+    replies: list[Floats] = field(default_factory=list)  # to every piece
+    waits: list[Callable[[], None]] = field(default_factory=list)  # for what is missing of the replies
 
-    for (about, rows), answer in zip(pieces, answers, strict=True):
-        while len(rows):
-            some = rows if room is None else rows[:room]
-            batch.append(((about, some), answer))
-            rows = rows[len(some) :]
-            if room is not None:
-                room -= len(some)
-                if not room:
-                    flush()
-                    room = _room(batch_size)
-    flush()
-    return [np.concatenate(answer) for answer in answers]
+    @property
+    def late(self) -> bool:
+        """Whether replies are still on their way."""
+        return bool(self.waits)
 
+    def send(self, respond: RespondMany, batch_size: BatchSize, targets: int | None) -> None:
+        """Send the queries; the replies may come later."""
+        pieces = [piece for search in self.searches.values() for piece in search.pieces]
+        try:
+            self.replies, self.waits = send(pieces, respond, batch_size, targets)
+        except ExhaustedError:  # retries may cost more than was expected
+            self._stop()
 
-def _room(batch_size: BatchSize) -> int | None:
-    return batch_size() if callable(batch_size) else batch_size
+    def land(self) -> None:
+        """Wait for the replies, and let the searches go on."""
+        try:
+            for wait in self.waits:
+                wait()
+        except ExhaustedError:
+            self._stop()
+        replies = iter(self.replies)
+        for search in self.searches.values():
+            responses = [*islice(replies, len(search.fills))]
+            if not search.result:
+                search.answer(np.concatenate(responses))
 
-
-def check(responses: ArrayLike, count: int, targets: int | None = None) -> Floats:
-    """The responses as float64 (count,) or (count, targets); an error says what is wrong with them."""
-    values = real_numbers(responses)
-    shape = (count,) if targets is None else (count, targets)
-    if values.shape != shape:
-        each = "one score" if targets is None else f"{targets} scores"
-        raise WhymaskError(f"the model must return {each} per image, shape {shape}, but returned {values.shape}.")
-    outside = values[(values < -ROUNDING) | (values > 1 + ROUNDING)]
-    if len(outside):
-        raise WhymaskError(f"scores must lie in [0, 1], but the model returned {outside[0]:.9g}.")
-    return values.clip(0, 1)
+    def _stop(self) -> None:
+        for search in self.searches.values():
+            search.stop()

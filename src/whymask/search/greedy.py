@@ -9,7 +9,7 @@ from whymask.search.stage import stage
 
 @stage(
     "continuation",
-    "places the best region of all that are left, one at a time",
+    "places the best of all remaining regions, one at a time",
     cost=lambda n, p: n * (n + 1) - 2 * n * p["placed"],
 )
 def greedy(

@@ -10,7 +10,7 @@ from whymask.search.stage import stage
 
 @stage(
     "mask",
-    "a mask grown one region at a time: the control at equal cost",
+    "a mask grown one region at a time, as a control",
     cost=lambda n, p: sum(min(n - t, p["candidates"] or n) for t in range(p["k"])),
 )
 def greedy_k(

@@ -10,7 +10,7 @@ from whymask.search.stage import stage
 
 @stage(
     "continuation",
-    "greedy that scores fewer candidates: the best of the last step, and one side where the other is settled",
+    "greedy with fewer candidates: only the best of the last step, and one side once the other is settled",
     cost=lambda n, p: n * (n + 1) // 4,
 )
 def lean(

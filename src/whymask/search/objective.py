@@ -64,14 +64,18 @@ class Objective:
 
     def images(self, rows: Rows) -> Rows:
         """The images (sides, B, ...) whose responses F of `rows` (B, ...) needs."""
-        return np.stack([rows if side == "suff" else complement(rows) for side in self.sides])
+        if self.alpha == 1:
+            return rows[None]
+        return complement(rows)[None] if self.alpha == 0 else np.stack([rows, complement(rows)])
 
     def combine(self, responses: Floats) -> Floats:
         """F (B,) from the responses (sides, B), or F (B, T) from (sides, B, T)."""
-        by_side = dict(zip(self.sides, responses, strict=True))
-        zero = np.zeros(responses.shape[1:])
-        scores: Floats = self.alpha * by_side.get("suff", zero) + (1 - self.alpha) * (1 - by_side.get("necc", zero))
-        return scores
+        if self.alpha == 1:
+            return np.asarray(responses[0])
+        if self.alpha == 0:
+            return np.asarray(1 - responses[0])
+        kept, removed = responses
+        return np.asarray(self.alpha * kept + (1 - self.alpha) * (1 - removed))
 
 
 def over_fills(values: Floats, how: OverFills) -> Floats:

@@ -1,7 +1,9 @@
 """The oracle of a search: turns sets into F, by what is known and what must be sent, and keeps the ledger."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import accumulate, pairwise
 from math import inf
 
 import numpy as np
@@ -28,8 +30,8 @@ class Query:
     @property
     def by_fill(self) -> list[Rows]:
         """`send`, cut into the part of each fill."""
-        ends = np.cumsum([len(keys) for keys in self.send_keys])
-        return np.split(self.send, ends[:-1])
+        ends = [*accumulate(map(len, self.send_keys), initial=0)]
+        return [self.send[start:end] for start, end in pairwise(ends)]
 
 
 @dataclass(eq=False)
@@ -87,23 +89,28 @@ class Oracle:
         fills = tuple(range(len(self.responses))) if fills is None else fills
         images = objective.images(rows).reshape(-1, *rows.shape[1:])
         keys, whole = pack(images), key_of_all(rows)
-        sides = [keys[start : start + len(rows)] for start in range(0, len(keys), len(rows))]
         nominal, fresh = [], []
         before: set[bytes] = set()
-        for side in sides:
-            first = [{*side} - before - self.asked[fill] for fill in fills]
-            before |= {*side}
-            nominal.append(sum(1 if key == whole else len(fills) for key in side))
+        for start in range(0, len(keys), len(rows)):
+            side = keys[start : start + len(rows)]
+            once = {*side} - before
+            before |= once
+            first = [once - self.asked[fill] for fill in fills]
+            nominal.append(len(fills) * len(side) - (len(fills) - 1) * (side.count(whole) if whole else 0))
             fresh.append(sum(map(len, first)) - (len(fills) - 1) * (whole in first[0]))
         index: list[int] = []
         send_keys: list[list[bytes]] = []
         for fill, known in enumerate(self.responses):
-            wanted = [i for i, key in enumerate(keys) if fill in fills and (fill == fills[0] or key != whole)]
+            wanted: Iterable[int] = range(len(keys)) if fill in fills else ()
             if self.cache:
-                unknown = {keys[i]: i for i in reversed(wanted) if keys[i] not in known.scores}
-                wanted = sorted(unknown.values())
-            index += wanted
-            send_keys.append([keys[i] for i in wanted])
+                unknown: dict[bytes, int] = {}
+                for i in wanted:
+                    if keys[i] not in known.scores:
+                        unknown.setdefault(keys[i], i)
+                wanted = unknown.values()
+            some = [i for i in wanted if fill == fills[0] or keys[i] != whole]
+            index += some
+            send_keys.append([keys[i] for i in some])
         return Query(objective, stage, fills, keys, tuple(nominal), tuple(fresh), images[index], tuple(send_keys))
 
     def answer(self, query: Query, responses: Floats) -> Floats:
@@ -171,4 +178,9 @@ class Oracle:
 
 def key_of_all(rows: Rows) -> bytes | None:
     """The key of the set that keeps every region, for rows that are sets."""
-    return pack(np.ones((1, rows.shape[1]), dtype=bool))[0] if rows.dtype == np.bool_ else None
+    return _all_of(rows.shape[1]) if rows.dtype == np.bool_ else None
+
+
+@lru_cache
+def _all_of(n: int) -> bytes:
+    return pack(np.ones((1, n), dtype=bool))[0]

@@ -22,7 +22,7 @@ TINY = 1e-12
 
 @stage(
     "continuation",
-    "places regions from a window of the best, screening all only now and then",
+    "places regions from a window of the best, and screens all of them only occasionally",
     cost=lambda n, p: n * (n + 1) // 3,
 )
 def phasewin(

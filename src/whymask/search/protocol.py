@@ -224,4 +224,4 @@ def held(search: Initialiser, best: Selection | None = None, **changes: Any) -> 
 def check_k(k: int, n: int) -> None:
     """Refuse a mask larger than the image, also where its size is a default that nobody gave."""
     if k > n:
-        raise WhymaskError(f"a mask of {k} regions is more than the {n} there are: pass a k between 1 and {n}.")
+        raise WhymaskError(f"k must be between 1 and the number of regions, {n}, not {k}.")

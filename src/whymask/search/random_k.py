@@ -8,7 +8,7 @@ from whymask.search.protocol import Ask, Initialiser, Problem, Selection, check_
 from whymask.search.stage import stage
 
 
-@stage("mask", "k regions drawn blindly: the control", cost=lambda n, p: p["draws"])
+@stage("mask", "k random regions, as a control", cost=lambda n, p: p["draws"])
 def random_k(
     problem: Problem, *, k: Count = 8, draws: Count = 1, init_objective: AnyObjective = SUFFICIENCY
 ) -> Initialiser:

@@ -38,7 +38,7 @@ KINDS: dict[KindName, Kind] = {
     "control": Kind("starts from nothing", ("nothing",), "an empty mask"),
     "refinement": Kind("refines a mask", ("a mask", "a refined mask"), "a refined mask"),
     "split": Kind("splits the regions of a mask", ("a mask", "a refined mask"), "a split mask"),
-    "order": Kind("orders a mask inside", ("a mask", "a refined mask"), "an ordered mask"),
+    "order": Kind("orders the regions of a mask", ("a mask", "a refined mask"), "an ordered mask"),
     "alternatives": Kind("adds masks to a refined mask", ("a refined mask",), "masks"),
     "continuation": Kind("continues a mask or starts from nothing", ("nothing", "an ordered mask"), "an ordering"),
     "ordering": Kind("starts from nothing", ("nothing",), "an ordering"),
@@ -68,7 +68,7 @@ class Stage(Generic[P, G]):
         if self.kind not in KINDS:
             raise unknown("kind of stage", self.kind, KINDS)
         if not inspect.isgeneratorfunction(self.function):
-            raise WhymaskError(f"{self.name} is not a generator: a search yields what is to be scored.")
+            raise WhymaskError(f"{self.name} is not a generator: a search yields the sets to score.")
         for name, default in self.parameters.items():
             if default is inspect.Parameter.empty:
                 raise WhymaskError(f"the parameter {name} of {self.name} has no default.")

@@ -136,7 +136,7 @@ def _members(blocks: ArrayLike, n: int) -> Bools:
     """Which of the n regions belongs to which block, (n, q)."""
     labels = np.asarray(blocks)
     if labels.shape != (n,) or labels.dtype.kind not in "iu" or labels.min() < 0:
-        raise WhymaskError(f"blocks must give every one of the {n} regions the number of its block, from 0 on.")
+        raise WhymaskError(f"blocks must give the number of its block for each of the {n} regions, starting from 0.")
     return np.asarray(labels[:, None] == np.arange(labels.max() + 1))
 
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from fastapi import APIRouter, FastAPI
 from fastapi import Request as HttpRequest
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 
 from whymask.errors import WhymaskError
 from whymask.models.base import Model
@@ -15,7 +15,7 @@ from whymask.results.base import Explanation
 from whymask.results.plotting import encoded
 from whymask.serve.again import offered_model, seen_again
 from whymask.serve.examples import examples
-from whymask.serve.guard import Guard, RequestError
+from whymask.serve.guard import RequestError, protect
 from whymask.serve.history import History
 from whymask.serve.jobs import Job, Jobs, QueueFullError
 from whymask.serve.limits import Turns, Uploads, unavailable
@@ -51,38 +51,20 @@ def create_app(
     Args:
         hosts: the host names under which browsers may reach it.
         token: what every request must bring, where not everybody may use it.
-        waiting: jobs that may wait; another one is answered 503.
-        patience: seconds a job goes on when nobody asks about it.
+        waiting: jobs that may wait; further ones get status 503.
+        patience: seconds after which a job ends that no client asks about.
         body_seconds: seconds an upload may take.
     """
     history = History(folder)
     jobs = Jobs(models, history, waiting=waiting, patience=patience)
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     app.state.jobs = jobs  # to be stopped by the server
-    app.add_middleware(Guard, hosts=hosts, token=token)
-    handle_errors(app)
+    protect(app, hosts, token)
     app.include_router(page_routes(page_options(models, abilities or {})))
     app.include_router(job_routes(jobs, history, models, Uploads(UPLOADS, MAX_BYTES, body_seconds)))
     app.include_router(result_routes(jobs, history, models))
     app.include_router(what_if_routes(jobs, history, Uploads(MOST_WAITING, QUESTION_BYTES, body_seconds)))
     return app
-
-
-def handle_errors(app: FastAPI) -> None:
-    """Answer every error with JSON: {"error": one line}."""
-
-    @app.exception_handler(RequestError)
-    async def request_error(_: HttpRequest, error: RequestError) -> Response:
-        return error.response
-
-    @app.exception_handler(WhymaskError)
-    async def user_error(_: HttpRequest, error: WhymaskError) -> Response:
-        return JSONResponse({"error": str(error)}, 400)
-
-    @app.exception_handler(404)
-    @app.exception_handler(405)
-    async def http_error(_: HttpRequest, error: Any) -> Response:
-        return JSONResponse({"error": f"{error.detail.lower()}."}, error.status_code, headers=error.headers)
 
 
 def page_routes(offered: dict[str, Any]) -> APIRouter:
@@ -111,6 +93,18 @@ def page_routes(offered: dict[str, Any]) -> APIRouter:
     return router
 
 
+def view(history: History, name: str, of: Callable[[Explanation], T]) -> T:
+    """What `of` makes of a past result. Its file may come from anywhere, so any error is reported as a broken file."""
+    try:
+        result = history.load(name)
+        if result is not None:
+            return of(result)
+    except Exception as error:
+        log.warning("%s.npz cannot be shown: %r", name, error)
+        raise RequestError(422, "this result cannot be shown: its file is broken.") from None
+    raise RequestError(404, "there is no such result.")
+
+
 def job_routes(jobs: Jobs, history: History, models: Collection[str], uploads: Uploads) -> APIRouter:
     """Submit, watch and cancel jobs."""
     router = APIRouter(prefix="/api/jobs")
@@ -122,14 +116,12 @@ def job_routes(jobs: Jobs, history: History, models: Collection[str], uploads: U
             raise RequestError(404, "there is no such job.")
         return job
 
-    def past(name: str) -> Explanation:
-        return loaded(history, name, lambda found: found)
-
     @router.post("", status_code=202)
     async def submit(request: HttpRequest) -> dict[str, str]:
         given = dict(request.query_params)
         try:
-            before = await decoding.run(past, given["result"]) if "result" in given else None
+            same = given.get("result")
+            before = None if same is None else await decoding.run(view, history, same, lambda found: found)
             checked = Request.of(given, models, before)
             if jobs.full or decoding.full:
                 raise unavailable()
@@ -160,7 +152,7 @@ def job_routes(jobs: Jobs, history: History, models: Collection[str], uploads: U
     def job_picture(name: str) -> dict[str, Any]:
         found = find(name).picture
         if found is None:
-            raise RequestError(404, "the image has not been looked at yet.")
+            raise RequestError(404, "the image is not ready yet.")
         return found
 
     @router.delete("/{name}")
@@ -176,9 +168,6 @@ def result_routes(jobs: Jobs, history: History, models: Collection[str]) -> APIR
     router = APIRouter(prefix="/api/results")
     drawing = Turns(1, most=FIGURES, seconds=60, what="figures")  # matplotlib takes much memory
 
-    def view(name: str, of: Callable[[Explanation], T]) -> T:
-        return loaded(history, name, of)
-
     def shown(found: Explanation) -> dict[str, Any]:
         return document([found], [found.provenance["method"]]) | {"model": offered_model(found, models)}
 
@@ -188,7 +177,7 @@ def result_routes(jobs: Jobs, history: History, models: Collection[str]) -> APIR
 
     @router.get("/{name}")
     def result(name: str) -> dict[str, Any]:
-        return view(name, shown)
+        return view(history, name, shown)
 
     @router.delete("/{name}")
     def delete(name: str) -> dict[str, str]:
@@ -206,26 +195,14 @@ def result_routes(jobs: Jobs, history: History, models: Collection[str]) -> APIR
 
     @router.get("/{name}/report.html")
     def download_report(name: str) -> Response:
-        page = view(name, lambda found: report([found], [found.provenance["method"]]).encode())
+        page = view(history, name, lambda found: report([found], [found.provenance["method"]]).encode())
         return attachment(page, "text/html; charset=utf-8", "report.html")
 
     @router.get("/{name}/figure.png")
     async def download_figure(name: str) -> Response:
-        return attachment(await drawing.run(view, name, figure), "image/png", "figure.png")
+        return attachment(await drawing.run(view, history, name, figure), "image/png", "figure.png")
 
     return router
-
-
-def loaded(history: History, name: str, of: Callable[[Explanation], T]) -> T:
-    """A view of a past result. Its file may be from elsewhere: whatever is wrong with it is no fault of ours."""
-    try:
-        result = history.load(name)
-        if result is not None:
-            return of(result)
-    except Exception as error:
-        log.warning("%s.npz cannot be shown: %r", name, error)
-        raise RequestError(422, "this result cannot be shown: its file is broken.") from None
-    raise RequestError(404, "there is no such result.")
 
 
 def what_if_routes(jobs: Jobs, history: History, uploads: Uploads) -> APIRouter:

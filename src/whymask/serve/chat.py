@@ -41,7 +41,7 @@ class Strict(BaseModel):
 
 
 class Address(Strict):
-    """Of an image."""
+    """The URL of an image."""
 
     url: str
     detail: str | None = None
@@ -95,7 +95,7 @@ class Conversation(Strict):
 
     @property
     def parts(self) -> list[TextPart | ImagePart]:
-        """Those of all messages."""
+        """The parts of all messages."""
         return [part for message in self.messages for part in message.parts]
 
     @property
@@ -113,7 +113,7 @@ class Conversation(Strict):
 
 
 class Limits(Strict):
-    """Of the preprocessing of images."""
+    """Limits on the pixels of an image."""
 
     min_pixels: int | None = Field(None, ge=1, le=MAX_PIXELS)
     max_pixels: int | None = Field(None, ge=1, le=MAX_PIXELS)
@@ -145,16 +145,16 @@ class ChatRequest(Conversation):
             raise FieldError("top_logprobs" if self.top_logprobs else "logprob_token_ids", "needs logprobs: true.")
         if self.prompt_logprobs is not None and not (self.continue_final_message and self.tokens == 1):
             raise FieldError(
-                "prompt_logprobs", "are those of a final message: continue_final_message and max_tokens 1."
+                "prompt_logprobs", "are those of the last message: they need continue_final_message and max_tokens 1."
             )
         if self.n * self.tokens > MAX_TOKENS:
-            raise FieldError("n", f"answers may have {MAX_TOKENS} tokens together: lower n or max_tokens.")
+            raise FieldError("n", f"all answers together may have {MAX_TOKENS} tokens: lower n or max_tokens.")
         if self.n * self.tokens * len(self.logprob_token_ids or ()) > MAX_LOGPROBS:
             raise FieldError(
                 "logprob_token_ids", f"make more than {MAX_LOGPROBS:,} log-probabilities: lower max_tokens."
             )
         if not any(isinstance(part, ImagePart) for part in self.parts):
-            raise FieldError("messages", "need an image: this server is for models that see.")
+            raise FieldError("messages", "need an image: this server is for questions about images.")
 
     @property
     def tokens(self) -> int:
@@ -220,10 +220,10 @@ def checked(kind: type[T], fields: dict[str, Any]) -> T:
 def _image(url: str) -> Image.Image:
     kind, comma, content = url.partition(",")
     if not (kind.startswith("data:image/") and kind.endswith(";base64") and comma):
-        raise FieldError("image_url", "must be a data URI (data:image/png;base64,...): this server fetches nothing.")
+        raise FieldError("image_url", "must be a data URI (data:image/png;base64,...); URLs are not fetched.")
     try:
         return read_image(b64decode(content, validate=True))
     except WhymaskError as error:
-        raise FieldError("image_url", f"holds no image this server takes: {error}") from None
+        raise FieldError("image_url", f"cannot be read: {error}") from None
     except ValueError:
         raise FieldError("image_url", "is not base64.") from None

@@ -1,4 +1,4 @@
-"""The server around the application: who gives way in a crowd of connections, and how it ends."""
+"""The server around the application: which connections it closes when there are too many, and how it shuts down."""
 
 import asyncio
 import socket
@@ -14,25 +14,25 @@ MOST = 128  # connections at the same time
 class Connection(H11Protocol):
     """One connection to a browser.
 
-    uvicorn waits for the headers of a request for ever, and answers 503 once there are too many connections. So that
-    nobody can take all places by asking for nothing, a new connection in a crowd ends the one that has waited longest.
+    uvicorn waits for the headers of a request forever, and returns 503 once there are too many connections. So that
+    idle connections cannot keep others out, a new one then closes the one that has been idle the longest.
     """
 
-    since = 0.0  # when it began
+    since = 0.0  # when it was opened
 
     @property
     def idle(self) -> bool:
-        """Whether it is open and there is no request to answer."""
+        """Whether it is open without a request in progress."""
         return not self.transport.is_closing() and (self.cycle is None or self.cycle.response_complete)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a place."""
+        """Accept the connection."""
         waiting = [one for one in self.connections if isinstance(one, Connection) and one.idle]
         taken = sum(not one.transport.is_closing() for one in self.connections)
         if waiting and taken >= MOST - 1:
             min(waiting, key=lambda one: one.since).transport.close()
         super().connection_made(transport)
-        # asyncio does this only for sockets that name their protocol. Without it an answer waits 40 ms for its second
+        # asyncio does this only for sockets that name their protocol. Without it a response waits 40 ms for its second
         # packet.
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.since = self.loop.time()
@@ -48,6 +48,6 @@ class Server(uvicorn.Server):
         self.jobs = app.state.jobs
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End the jobs first: uvicorn waits for open answers, then breaks them off."""
+        """End the jobs first: uvicorn waits for open responses, then cuts them off."""
         await run_in_threadpool(self.jobs.stop)
         await super().shutdown(sockets)

@@ -89,7 +89,7 @@ class Engine:
         return work.done
 
     def stop(self) -> None:
-        """End the worker after its batch; requests that wait are answered with an error."""
+        """End the worker after its batch; waiting requests get an error."""
         with self.changed:
             self.stopping = True
             self.changed.notify()
@@ -107,7 +107,7 @@ class Engine:
             self._answer([work for work in some if work.done.set_running_or_notify_cancel()])
 
     def _answer(self, some: Sequence[Work]) -> None:
-        """Answer requests: each batch that goes wrong fails its own."""
+        """Run requests in batches; an error fails only the requests of its own batch."""
         kinds: dict[tuple[Hashable, ...], list[Work]] = {}
         for work in some:
             try:

@@ -1,13 +1,17 @@
-"""What every request passes: who may ask, and the headers that every answer has."""
+"""What every request passes: who may ask, the headers of every response, and how errors are reported."""
 
 import secrets
 from collections.abc import Callable, Collection
+from typing import Any
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
+from fastapi import FastAPI
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import cookie_parser
+from starlette.requests import Request, cookie_parser
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from whymask.errors import WhymaskError
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
@@ -24,7 +28,7 @@ ENTRY = '<!doctype html><title>whymask</title><meta http-equiv="refresh" content
 
 
 class RequestError(Exception):
-    """A request that is answered with an error: its status, a message, headers."""
+    """An error response: its status, a message, headers."""
 
     def __init__(self, status: int, message: str, **headers: str) -> None:
         super().__init__(message)
@@ -33,8 +37,31 @@ class RequestError(Exception):
 
     @property
     def response(self) -> JSONResponse:
-        """The answer."""
+        """The error as JSON: {"error": one line}."""
         return JSONResponse({"error": str(self)}, self.status, headers=self.headers)
+
+
+Respond = Callable[[RequestError], Response]
+
+
+def protect(
+    app: FastAPI, hosts: Collection[str], token: str | None, respond: Respond = lambda error: error.response
+) -> None:
+    """Put a `Guard` in front of an application, and report its errors by `respond`."""
+    app.add_middleware(Guard, hosts=hosts, token=token, respond=respond)
+
+    @app.exception_handler(RequestError)
+    async def request_error(_: Request, error: RequestError) -> Response:
+        return respond(error)
+
+    @app.exception_handler(WhymaskError)
+    async def user_error(_: Request, error: WhymaskError) -> Response:
+        return respond(RequestError(400, str(error)))
+
+    @app.exception_handler(404)
+    @app.exception_handler(405)
+    async def http_error(_: Request, error: Any) -> Response:
+        return respond(RequestError(error.status_code, f"{error.detail.lower()}.", **(error.headers or {})))
 
 
 class Guard:
@@ -49,13 +76,13 @@ class Guard:
         app: ASGIApp,
         hosts: Collection[str],
         token: str | None = None,
-        answer: Callable[[RequestError], Response] = lambda error: error.response,
+        respond: Respond = lambda error: error.response,
     ) -> None:
         self.app, self.hosts, self.token = app, {host.lower() for host in hosts}, token
-        self.answer = answer  # to a request that is turned away
+        self.respond = respond
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through, with the headers every answer has."""
+        """Let a request through, with the headers of every response."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self.app(scope, receive, send)
@@ -74,7 +101,7 @@ class Guard:
             self.check(scope["method"], headers)
             entry = self.enter(scope, headers)
         except RequestError as error:
-            await self.answer(error)(scope, receive, guarded)
+            await self.respond(error)(scope, receive, guarded)
             return
         await (entry or self.app)(scope, receive, guarded)
 
@@ -87,10 +114,10 @@ class Guard:
             return
         site, origin = headers.get("sec-fetch-site"), headers.get("origin")
         if site not in (None, "same-origin") or (origin is not None and parsed(origin).netloc != host):
-            raise RequestError(403, "only this server's own page may ask for that.")
+            raise RequestError(403, "only this server's own page may send such requests.")
 
     def enter(self, scope: Scope, headers: Headers) -> Response | None:
-        """Check the token; returns the answer that exchanges the one in an address for a cookie."""
+        """Check the token; returns the response that exchanges one in the address for a cookie."""
         if self.token is None:
             return None
         cookie = f"whymask-{(scope.get('server') or ('', 0))[1]}"  # cookies are shared by all ports of a host

@@ -16,7 +16,7 @@ from PIL import Image
 
 from whymask.errors import WhymaskError
 from whymask.explainer.explainer import Explainer
-from whymask.explainer.repairing import attempt
+from whymask.explainer.repairing import repair
 from whymask.explainer.several import explain_words, recipe_for
 from whymask.images.imaging import viewable
 from whymask.methods import Recipe
@@ -50,7 +50,7 @@ class Stopped(Exception):  # noqa: N818 - not an error: somebody asked for it
 
 @dataclass(eq=False)
 class Job:
-    """One image to explain, and how far that is. The worker writes it, any thread may read it."""
+    """One image to explain, and its progress. The worker writes it, any thread may read it."""
 
     id: str
     request: Request
@@ -68,11 +68,11 @@ class Job:
 
     @property
     def over(self) -> bool:
-        """Whether nothing more will happen."""
+        """Whether it has ended."""
         return self.state in ("done", "failed", "cancelled")
 
     def as_dict(self) -> dict[str, Any]:
-        """What a client gets to know."""
+        """The state of the job for clients."""
         names = ("id", "state", "forwards", "expected", "regions", "score", "message")
         return {name: getattr(self, name) for name in names} | {"picture": self.picture is not None}
 
@@ -194,7 +194,7 @@ class Jobs:
 
     def _end(self, job: Job, state: State, message: str) -> None:
         job.message, job.image, job.before = message, None, None
-        job.state = state  # last: who sees it sees everything
+        job.state = state  # last: readers of the new state then see everything else
 
     def _check(self, job: Job) -> None:
         if job.cancelled.is_set():
@@ -202,7 +202,7 @@ class Jobs:
         if self.stopping:
             raise Stopped("The server was stopped.")
         if time.monotonic() - job.seen > self.patience:
-            raise Stopped("Nobody was watching.")
+            raise Stopped("The page was closed, so the search was stopped.")
 
     def _between_batches(self, job: Job) -> None:
         self._check(job)
@@ -240,7 +240,7 @@ class Jobs:
         if request.words:
             result = explain_words(case, text, request.settings, report)
         elif request.want:
-            result = attempt(case, explainer.recipe, request.settings.seed, progress=report)
+            result = repair(case, explainer.recipe, request.settings.seed, progress=report)
         else:
             (result,) = explainer.search(case, progress=report)
         job.forwards = result.ledger.mec

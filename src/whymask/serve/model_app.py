@@ -11,7 +11,6 @@ from typing import Any
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import JSONResponse, Response
 
-from whymask.errors import WhymaskError
 from whymask.models.mllm import Mllm
 from whymask.serve.chat import (
     MAX_BYTES,
@@ -26,7 +25,7 @@ from whymask.serve.chat import (
 )
 from whymask.serve.connections import MOST
 from whymask.serve.engine import Engine, Reply, context, rendered
-from whymask.serve.guard import Guard, RequestError
+from whymask.serve.guard import RequestError, protect
 from whymask.serve.limits import Turns, Uploads, unavailable
 from whymask.serve.sampling import Place
 
@@ -50,27 +49,13 @@ def create_model_app(
         name: the name that requests give.
         hosts: the host names under which it may be reached.
         token: what every request must bring as "Authorization: Bearer", where not everybody may use it.
-        waiting: requests that may wait; another one is answered 503.
+        waiting: requests that may wait; further ones get status 503.
         seconds: that a body may take to arrive.
     """
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     engine = Engine(model, waiting=waiting)
     app.state.jobs = engine  # to be stopped by the server
-    app.add_middleware(Guard, hosts=hosts, token=token, answer=failed)
-
-    @app.exception_handler(RequestError)
-    async def request_error(_: Request, error: RequestError) -> Response:
-        return failed(error)
-
-    @app.exception_handler(WhymaskError)
-    async def user_error(_: Request, error: WhymaskError) -> Response:
-        return failed(RequestError(400, str(error)))
-
-    @app.exception_handler(404)
-    @app.exception_handler(405)
-    async def http_error(_: Request, error: Any) -> Response:
-        return failed(RequestError(error.status_code, f"{error.detail.lower()}."))
-
+    protect(app, hosts, token, failed)
     app.include_router(routes(engine, name, Uploads(MOST, MAX_BYTES, seconds)))
     return app
 
@@ -133,7 +118,7 @@ def routes(engine: Engine, name: str, uploads: Uploads) -> APIRouter:
 
 
 def completion(model: Mllm, name: str, chat: ChatRequest, reply: Reply) -> dict[str, Any]:
-    """The answer to a request as JSON."""
+    """The body of a chat completion."""
     written = sum(len(choice.ids) for choice in reply.choices)
     choices = [
         {
@@ -162,7 +147,7 @@ def completion(model: Mllm, name: str, chat: ChatRequest, reply: Reply) -> dict[
 
 
 def logprob(model: Mllm, chat: ChatRequest, place: Place) -> dict[str, Any]:
-    """A token of an answer."""
+    """The log-probability of a token of an answer, and of the likeliest alternatives."""
 
     def entry(token: int, value: float) -> dict[str, Any]:
         text = f"token_id:{token}" if chat.return_tokens_as_token_ids else token_text(model, token)
@@ -193,7 +178,7 @@ def token_text(model: Mllm, token: int) -> str:
 
 
 def failed(error: RequestError) -> Response:
-    """An error as OpenAI's servers write it."""
+    """An error in the form of OpenAI's API."""
     message = str(error) if error.status != 401 else "send the key of this server as 'Authorization: Bearer KEY'."
     kind = KINDS.get(error.status, "InternalServerError" if error.status >= 500 else "BadRequestError")
     written = {"message": message, "type": kind, "param": getattr(error, "field", None), "code": error.status}

@@ -66,7 +66,7 @@ class Sampler:
         return chosen
 
     def places(self, row: int, count: int) -> list[Place]:
-        """Those of a row's answer of `count` tokens."""
+        """The places of a row's answer of `count` tokens."""
         return self.kept[row][:count]
 
 

@@ -132,5 +132,5 @@ def parsed_regions(body: bytes) -> list[int]:
     except (ValueError, KeyError, TypeError, RecursionError):
         given = None
     if not isinstance(given, list) or len(given) > REGIONS or any(type(one) is not int for one in given):
-        raise WhymaskError('a question is such as {"regions": [0, 3]}.')
+        raise WhymaskError('a question must look like {"regions": [0, 3]}.')
     return given

@@ -27,4 +27,4 @@ def is_plain(value: Any) -> bool:
 def _number(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
-    raise TypeError(f"a {type(value).__name__} is no plain value.")
+    raise TypeError(f"a {type(value).__name__} is not a plain value.")

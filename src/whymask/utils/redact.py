@@ -26,8 +26,6 @@ URL = re.compile(
 )  # without the punctuation after it
 SHORTEST = 4  # characters; what is shorter would be found everywhere in a text
 SHORTEST_VARIABLE = 8  # characters; a variable named like a secret often holds none
-
-
 LIST = re.compile(r"\s*,\s*(?=https?:)", re.IGNORECASE)
 
 
@@ -131,7 +129,7 @@ def _environment() -> list[str]:
 
 
 def _secrets(value: Any, named: bool = False) -> Iterator[str]:
-    """Those of a value; all its texts where its name is that of a secret."""
+    """The secrets in a value; all its texts where its name is that of a secret."""
     if isinstance(value, Mapping):
         for name, entry in value.items():
             yield from _secrets(entry, named or name == "headers" or NAME.fullmatch(str(name)) is not None)

@@ -1,4 +1,4 @@
-"""Things by name: those of the package, those a program registers, and those of installed packages (entry points)."""
+"""A registry by name: things of the package, registered ones, and those of installed packages (entry points)."""
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,5 +1,7 @@
-"""What is sent to a chat server: pictures, the messages around them, and the fields of a request."""
+"""What is sent to a chat server: pictures, the messages around them, the fields of a request, and its key."""
 
+import os
+import re
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +14,7 @@ from PIL import Image
 from whymask.errors import unknown
 from whymask.images.imaging import Canvas
 from whymask.images.panels import Panel, cut
+from whymask.utils.redact import urls_in
 
 FORMATS: dict[str, dict[str, Any]] = {
     "png": {"compress_level": 1},  # a third of the default's time, a tenth larger
@@ -86,3 +89,12 @@ class Conversation:
         if self.max_pixels is not None:
             body["mm_processor_kwargs"] = {"max_pixels": self.max_pixels}
         return body | fields
+
+
+def bearer(base_url: str | Sequence[str], api_key: str | None) -> dict[str, str]:
+    """The header by which a client says who it is; without a key, that of the environment."""
+    if api_key is None:  # what is in the URL was given for this server, what is in the environment was not
+        known = any(re.match(r"\w+://[^/?#]*@", str(url)) for url in urls_in(base_url))
+        api_key = "" if known else os.environ.get("OPENAI_API_KEY", "")
+    key = api_key.strip()
+    return {"Authorization": f"Bearer {key}"} if key else {}

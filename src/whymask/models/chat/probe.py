@@ -1,7 +1,7 @@
 """What a server can do, learned from its replies: some accept `logprobs` and ignore them."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from whymask.models.chat.top import TopTokens
 from whymask.models.chat.vllm import ChosenTokens, PromptTokens
 from whymask.models.posting import RETRIED, StatusError
 
-Ask = Callable[[Sequence[Request[Any]]], list[Any]]
+Ask: TypeAlias = Callable[[Sequence[Request[Any]]], list[Any]]
 """Sends requests and returns what was read from the replies."""
 
 PLAIN = np.full((64, 64, 3), 128, dtype=np.uint8)  # tokens of text do not depend on the image: any will do
@@ -69,7 +69,7 @@ def cut(ask: Ask, engine: Engine, question: str, texts: Sequence[str]) -> list[S
 
 
 def _said(ask: Ask, engine: Engine, word: str) -> Said:
-    """An answer in tokens, where the server goes on from it."""
+    """An answer in tokens; an error where the server does not continue it."""
     (found,) = cut(ask, engine, QUESTION, [word if word.isalpha() else "Yes"])
     if found is None:
         raise engine.replies.lacking("log-probabilities at the end of a prompt")

@@ -13,7 +13,7 @@ NUMBER = re.compile("[0-9]{1,9}")
 
 
 class LackingError(WhymaskError):
-    """A reply is without something that was asked for, as from servers that ignore what they do not know."""
+    """A reply lacks something that was asked for, as from servers that ignore unknown fields."""
 
 
 class Replies:
@@ -33,7 +33,7 @@ class Replies:
 
     def lacking(self, what: str) -> LackingError:
         """The error for a reply without what was asked for."""
-        return LackingError(f"{self.shown} returned no {what} of {self.model}, which scores are made of.")
+        return LackingError(f"{self.shown} returned no {what} of {self.model}, from which scores are computed.")
 
     def number(self, token: Any, what: str) -> int:
         """The number of a token, given as a number or as digits."""
@@ -63,5 +63,5 @@ class Replies:
         """The error for numbers that are something else."""
         return WhymaskError(
             f"{self.shown} returned {what} of {self.model} that are not log-probabilities: each must be a number of at "
-            "most 0, and together they must stand for a probability of at most 1."
+            "most 0, and their probabilities must add up to at most 1."
         )

@@ -22,7 +22,7 @@ class Asked(Protocol):
 
     @property
     def answer(self) -> Answer:
-        """In tokens."""
+        """The answer in tokens."""
 
     @property
     def said(self) -> tuple[Said, ...]:

@@ -34,12 +34,12 @@ class InputTokens(Engine):
         return Request(body, partial(self._next, ids=frozenset(ids)))
 
     def continued(self, pictures: Pictures, question: str, said: Said) -> Request[Continued]:
-        """By one request that ends with the text."""
+        """The probabilities of a text's tokens, by one request that ends with the text."""
         body = partial(self._body, pictures, question, said.text, logprob_start_len=0, top_logprobs_num=1)
         return Request(body, partial(self._tail, said=said))
 
     def pieces(self, pictures: Pictures, question: str, text: str) -> Request[list[Piece]]:
-        """By a request that ends with the text."""
+        """The prompt's tokens, by a request that ends with the text."""
         return Request(partial(self._body, pictures, question, text, logprob_start_len=0), self._pieces)
 
     def generated(self, pictures: Pictures, question: str, tokens: int) -> Request[str]:

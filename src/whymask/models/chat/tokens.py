@@ -80,7 +80,7 @@ def _stands_for(piece: str, first: int, shown: int, after: int) -> tuple[int, in
 
 
 def _skipped(text: str, place: int) -> int:
-    """The first place from here on that is no space."""
+    """The first place from here on that is not a space."""
     while place < len(text) and text[place].isspace():
         place += 1
     return place

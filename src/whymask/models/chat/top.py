@@ -16,7 +16,7 @@ class Chat(Engine):
     """A server that takes messages."""
 
     def generated(self, pictures: Pictures, question: str, tokens: int) -> Request[str]:
-        """By an ordinary request."""
+        """The model's own answer, by an ordinary request."""
         return Request(partial(self.talk.body, pictures, question, max_tokens=tokens), self._text)
 
     def _text(self, reply: Any) -> str:
@@ -49,8 +49,8 @@ class TopTokens(Chat):
     def first_only(self, text: str) -> WhymaskError:
         """The error for an answer that needs more than the first token."""
         return WhymaskError(
-            f"{self.replies.shown} returns no prompt_logprobs with continue_final_message, which the score of "
-            f"{text!r:.80} is made of, only {self.level} for the first token: pass a target of one word, such as 'Yes'."
+            f"{self.replies.shown} returns no prompt_logprobs with continue_final_message, from which the score of "
+            f"{text!r:.80} is computed, only {self.level} for the first token: pass a one-word target, such as 'Yes'."
         )
 
     def _read(self, reply: Any) -> Next:

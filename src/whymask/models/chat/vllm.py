@@ -29,12 +29,12 @@ class PromptTokens(Chat):
         return Request(partial(self.talk.body, pictures, question, **ASKED_BY_NUMBER), self._numbered)
 
     def continued(self, pictures: Pictures, question: str, said: Said) -> Request[Continued]:
-        """By one request that ends with the text."""
+        """The probabilities of a text's tokens, by one request that ends with the text."""
         body = partial(self.talk.body, pictures, question, said.text, prompt_logprobs=1)
         return Request(body, partial(self._tail, said=said))
 
     def pieces(self, pictures: Pictures, question: str, text: str) -> Request[list[Piece]]:
-        """By a request without alternatives, whose entries each hold one token."""
+        """The prompt's tokens, by a request without alternatives: each entry then holds one token."""
         return Request(partial(self.talk.body, pictures, question, text, prompt_logprobs=0), self._pieces)
 
     def _numbered(self, reply: Any) -> Next:

@@ -72,6 +72,6 @@ whymask.comparison = function comparison(entry) {
 
 function withoutReplay() {
   return whymask.el("p", { class: "wm-note" },
-    "This ordering was stored without its replay, so the scores of its prefixes are known only where the search has ",
-    "seen them. Make the report where its model can be loaded to have all.");
+    "This ordering was saved without a replay, so only those scores are known that the search has seen. To get the ",
+    "curves, make the report where the model can be loaded.");
 }

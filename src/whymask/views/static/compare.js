@@ -103,8 +103,7 @@ whymask.Comparison = class Comparison {
 
   #draw(side) {
     const { entry, image } = side;
-    side.kept = new Uint8Array(image.n);
-    for (const region of side.order.slice(0, side.t)) side.kept[region] = 1;
+    side.kept = whymask.flags(image.n, side.order.slice(0, side.t));
     this.#paint(side);
     side.about.replaceChildren(...about(side));
     this.#read(side);
@@ -121,14 +120,14 @@ whymask.Comparison = class Comparison {
     this.count.textContent = this.sides.filter(({ entry }) => entry.kind === "ordering")
       .map((side) => `${side.t} of ${side.order.length} regions`).join(", ");
     if (!this.shared) {
-      const why = this.buttons[1].disabled ? ", whose shapes differ: one cannot be wiped over the other" : "";
-      this.common.textContent = `They are about different photos${why}.`;
+      const why = this.buttons[1].disabled ? " of different shapes, so one cannot be wiped over the other" : "";
+      this.common.textContent = `They show different photos${why}.`;
       return;
     }
     const share = overlap(left, right);
     const same = left.image === right.image ? [...left.kept].filter((flag, region) => flag && right.kept[region]).length : null;
-    const regions = same === null ? "" : `${same} region${same === 1 ? "" : "s"} in common, `;
-    this.common.textContent = `They have ${regions}${percent(share)} of what the two show together.`;
+    const regions = same === null ? "" : `${same} region${same === 1 ? "" : "s"}, `;
+    this.common.textContent = `They share ${regions}${percent(share)} of the area that either shows.`;
   }
 
   #point(side, event) {
@@ -170,7 +169,7 @@ whymask.Comparison = class Comparison {
     const { entry, image, order, kept, focus, readout } = side;
     const { percent } = whymask;
     if (focus < 0) {
-      readout.textContent = matchMedia("(hover: none)").matches ? "Tap a place of the photo." : "Point at a place of the photo.";
+      readout.textContent = matchMedia("(hover: none)").matches ? "Tap the photo to see its regions." : "Point at the photo to see its regions.";
       return;
     }
     const rank = entry.kind === "ordering" || entry.ordered ? order.indexOf(focus) + 1 : 0;
@@ -187,7 +186,7 @@ whymask.Comparison = class Comparison {
       button.addEventListener("click", () => this.#arrange(number === 1));
       return button;
     });
-    this.edge = el("input", { type: "range", class: "wm-edge", min: 0, max: 100, value: 50, "aria-label": "Where the left photo ends" });
+    this.edge = el("input", { type: "range", class: "wm-edge", min: 0, max: 100, value: 50, "aria-label": "Position of the divider" });
     this.edge.addEventListener("input", () => this.#wipe(Number(this.edge.value)));
     this.slider = el("input", { type: "range", min: 0, "aria-label": "Regions kept, most important first" });
     this.slider.addEventListener("input", () => this.#step(Number(this.slider.value)));

@@ -125,23 +125,13 @@ for (const name of ["dragover", "dragleave", "drop"]) {
 
 form.addEventListener("submit", async (event) => {
   event.preventDefault();
-  complain();
   if (!picked) {
     complain("Choose an image first.");
     return at("file").focus();
   }
-  const button = form.querySelector(".go");
-  button.disabled = true;
-  try {
-    const id = await submit(wish(), picked);
-    sent.set(id, at("preview").src);
-    location.hash = id;
-  } catch (error) {
-    complain("The search could not start", error);
-    scrollTo({ top: 0 });
-  } finally {
-    button.disabled = false;
-  }
+  const source = at("preview").src;
+  const id = await submit(wish(), form.querySelector(".go"), picked);
+  if (id) sent.set(id, source);
 });
 // A field inside the closed details cannot show what is wrong with it.
 form.addEventListener("invalid", (event) => event.target.closest("details")?.setAttribute("open", ""), true);

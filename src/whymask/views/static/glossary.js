@@ -9,10 +9,10 @@ whymask.TERMS = {
   "only these regions": "The score when these regions are kept and all others are masked.",
   "without them": "The score when these regions are masked and all others are kept.",
   "fill": "What replaces masked regions: a colour, a blurred copy of the image, or noise.",
-  "on another fill": "The score of the same regions when the rest is filled in a way that the search did not use. Evidence should hold there too.",
+  "on another fill": "The score of the same regions on a fill that the search did not use. The score of real evidence stays high there.",
   "flat colour": "The score when the regions are painted in one flat colour. If it is high, their outline alone gives the answer.",
   "shuffled pixels": "The score when the pixels of the regions are shuffled. If it is high, their outline and colours alone give the answer.",
-  "another answer": "The score that the same search reaches for another answer. If it is as high, the mask is no better than chance.",
+  "another answer": "The score that the same search reaches for another answer. If it is about as high, the mask is no better than chance.",
   "answer kept": "Whether the model still gives its answer to this image.",
   "not seen by the model": "The part of the photo that the model\u2019s preprocessing cuts off. It has no regions.",
   "dimmed": "Seen by the model, but not part of the evidence shown.",
@@ -30,7 +30,10 @@ whymask.TERMS = {
   "forwards": "Masked images that were run through the model: the cost of a search.",
   "without a cache": "How many forwards the search would have taken if it had not reused the scores of masked images.",
   "replay": "A second run of the order, region by region, to draw the curves.",
-  "seed": "Where the random choices of a search start. The same seed gives the same result.",
+  "seed": "The number from which the random choices of a search start. The same seed gives the same result.",
+  "insertion at a share": "The insertion score at 30 % or 50 % of the area.",
+  "best insertion up to a share": "The highest insertion score up to 30 % or 50 % of the area.",
+  "highest insertion": "The highest insertion score at any area.",
 };
 
 /** Names of measures and settings, and the word that explains each. */
@@ -40,11 +43,6 @@ const ALIASES = {
   "best@30": "best insertion up to a share", "best@50": "best insertion up to a share", high: "highest insertion",
   "control, flat": "flat colour", "control, shuffled": "shuffled pixels",
 };
-Object.assign(whymask.TERMS, {
-  "insertion at a share": "The insertion score at 30 % or 50 % of the area.",
-  "best insertion up to a share": "The highest insertion score up to 30 % or 50 % of the area.",
-  "highest insertion": "The highest insertion score at any area.",
-});
 
 /** The entry of the glossary for a name in a table, if it has one. */
 function meaningOf(name) {
@@ -92,5 +90,5 @@ whymask.glossary = function glossary() {
   const { el, fold, TERMS } = whymask;
   const list = () => el("dl", { class: "wm-glossary" },
     ...Object.entries(TERMS).flatMap(([word, meaning]) => [el("dt", {}, word), el("dd", {}, meaning)]));
-  return fold("What the words mean", list);
+  return fold("Glossary", list);
 };

@@ -91,7 +91,7 @@ function pastEntry(entry) {
 }
 
 async function deletePast(entry) {
-  if (!confirm(`Delete the result \u201c${entry.label}\u201d? It cannot be restored.`)) return;
+  if (!confirm(`Delete the result \u201c${entry.label}\u201d? This cannot be undone.`)) return;
   await api(`/api/results/${entry.id}`, { method: "DELETE" });
   say("The result was deleted.");
   if (shownIds().includes(entry.id)) leave();

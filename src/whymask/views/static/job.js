@@ -111,8 +111,7 @@ function draw(image, job) {
   const shapes = [image.photo.naturalWidth / image.photo.naturalHeight, image.width / image.height];
   const stage = document.querySelector(".live-stage");
   stage.style.gridTemplateColumns = shapes.map((shape) => `minmax(0, ${shape}fr)`).join(" ");
-  const kept = new Uint8Array(image.n);
-  for (const region of job.regions) kept[region] = 1;
+  const kept = whymask.flags(image.n, job.regions);
   const some = job.regions.length > 0; // of several answers no mask is the best one
   at("live-only").parentElement.hidden = !some;
   image.paint(at("live-photo"), kept, { show: { mask: some, outline: some } });

@@ -1,6 +1,6 @@
 // What else can be asked about the image of a result, without choosing it again.
 import { submit } from "./server.js";
-import { at, complain } from "./screen.js";
+import { at } from "./screen.js";
 
 /** Offer what the model of a result can be asked; `talks` says whether it answers questions. */
 export function offerNext(id, { explanations: [entry], model }, talks) {
@@ -25,7 +25,7 @@ function repair(id, entry) {
     el("button", {}, "Repair the answer"));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    start(id, { want: wanted.value.trim() }, form.querySelector("button"));
+    submit({ result: id, want: wanted.value.trim() }, form.querySelector("button"));
   });
   return form;
 }
@@ -48,19 +48,6 @@ function questions(id, entry, talks) {
 function question(id, title, about, wish) {
   const { el } = whymask;
   const button = el("button", { type: "button" }, title);
-  button.addEventListener("click", () => start(id, wish, button));
+  button.addEventListener("click", () => submit({ result: id, ...wish }, button));
   return el("p", {}, button, el("small", {}, about));
-}
-
-async function start(id, wish, button) {
-  complain();
-  button.disabled = true;
-  try {
-    location.hash = await submit({ result: id, ...wish });
-  } catch (error) {
-    complain("The search could not start", error);
-    scrollTo({ top: 0 });
-  } finally {
-    button.disabled = false;
-  }
 }

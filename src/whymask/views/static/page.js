@@ -25,7 +25,7 @@ async function route() {
   const [id, ...others] = shownIds();
   if (!id) {
     only("start");
-    return showHistory().catch((error) => complain("The past results cannot be listed", error));
+    return showHistory().catch((error) => complain("The results cannot be listed", error));
   }
   try {
     if (others.length) return await show([id, others[0]], turn, tryOwn);

@@ -1,4 +1,4 @@
-// Small parts of the viewer: elements, numbers, scored images and the tables below.
+// Small parts of the viewer: elements, numbers, tabs, scored images and the tables below.
 "use strict";
 
 /** An element; `null` children are left out. */
@@ -53,6 +53,36 @@ whymask.heading = function heading(...parts) {
     button.textContent = folded ? "Show all of it" : "Show less";
   });
   return [title, button];
+};
+
+/** A tab list as screen readers know it: arrow keys move, the chosen tab is in the tab order. */
+whymask.tabs = function tabs(names, first, show) {
+  const { el } = whymask;
+  const choose = (number, focus) => {
+    buttons.forEach((button, i) => {
+      button.setAttribute("aria-selected", i === number);
+      button.tabIndex = i === number ? 0 : -1;
+    });
+    if (focus) buttons[number].focus();
+    document.getElementById("wm-panel")?.setAttribute("aria-labelledby", `wm-tab-${number}`);
+    show(number);
+  };
+  const buttons = names.map(([name, note], number) => {
+    const button = el("button", { type: "button", role: "tab", id: `wm-tab-${number}`, "aria-controls": "wm-panel" },
+      el("bdi", {}, name), el("small", {}, note));
+    button.setAttribute("aria-selected", number === first);
+    button.tabIndex = number === first ? 0 : -1;
+    button.addEventListener("click", () => choose(number, false));
+    button.addEventListener("keydown", (event) => {
+      const move = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (move) choose((number + move + buttons.length) % buttons.length, true);
+      else if (event.key === "Home" || event.key === "End") choose(event.key === "Home" ? 0 : buttons.length - 1, true);
+      else return;
+      event.preventDefault();
+    });
+    return button;
+  });
+  return el("div", { class: "wm-tabs", role: "tablist", "aria-label": "Explanations" }, ...buttons);
 };
 
 /** A bar from 0 to 1, with a mark at the score of the whole image where that is given. */
@@ -135,14 +165,14 @@ whymask.origins = function origins(entry) {
   const image = { suff: "kept", necc: "removed" };
   const stages = Object.entries(entry.ledger.stages).flatMap(([stage, sides]) =>
     Object.entries(sides).map(([side, { mec, nominal }]) => [stage, image[side], mec, nominal]));
-  const sum = ["search in all", "", entry.ledger.mec, entry.ledger.nominal];
+  const sum = ["search, total", "", entry.ledger.mec, entry.ledger.nominal];
   const replayed = entry.curves ? [["replay", "", entry.curves.forwards, ""]] : [];
   const cost = table(["stage", "image", "forwards", "without a cache"], [...stages, sum, ...replayed]);
   const seconds = entry.provenance.seconds;
   const time = seconds ? el("p", { class: "wm-small" }, `${seconds.toFixed(1)} s for the search.`) : null;
   return [
-    fold("What it cost", cost, time),
-    fold("How to get this again", table(["setting", "value"], whymask.flat(entry.provenance))),
+    fold("Cost", cost, time),
+    fold("Settings to reproduce this", table(["setting", "value"], whymask.flat(entry.provenance))),
     whymask.glossary(),
   ];
 };

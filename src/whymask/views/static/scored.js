@@ -26,9 +26,7 @@ whymask.ScoredSets = class ScoredSets {
 
   /** The flags of some regions. */
   of(regions) {
-    const kept = new Uint8Array(this.n);
-    for (const region of regions) kept[region] = 1;
-    return kept;
+    return whymask.flags(this.n, regions);
   }
 
   /** What is known of a set; undefined where nothing is. */
@@ -74,6 +72,13 @@ whymask.ScoredSets = class ScoredSets {
       this.add(kept, { score: value / ScoredSets.SCALE, answers: said });
     });
   }
+};
+
+/** Some of n regions as a flag for each of them. */
+whymask.flags = function flags(n, regions) {
+  const kept = new Uint8Array(n);
+  for (const region of regions) kept[region] = 1;
+  return kept;
 };
 
 /** The flags of all other regions. */

@@ -2,7 +2,7 @@
 
 export const at = (id) => document.getElementById(id);
 
-/** `turn` counts what the page is to show: code that waited for an answer checks whether it is still wanted. */
+/** `turn` counts what the page has been asked to show: code that awaited a response checks that it is still the latest. */
 export const screen = { turn: 0 };
 
 /** Say what went wrong: a sentence, or the beginning of one that an error ends. Nothing clears it. */

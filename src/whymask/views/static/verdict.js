@@ -9,7 +9,7 @@ whymask.VERDICTS = {
   shape_only: ["!", "Only the outline counts", "mixed"],
   not_above_chance: ["!", "No better than chance", "bad"],
   not_enough: ["\u2715", "Not enough", "bad"],
-  blank_suffices: ["\u2715", "A blank image does it too", "bad"],
+  blank_suffices: ["\u2715", "A blank image is enough", "bad"],
 };
 
 /** The sign of a verdict; what it means is said beside it. */

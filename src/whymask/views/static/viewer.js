@@ -58,36 +58,6 @@ function shortly({ each, curves, prefix, regions, score, n }) {
   return size === undefined ? "" : `${size} of ${n} regions: ${whymask.two(alone)}`;
 }
 
-/** A tab list as screen readers know it: arrow keys move, the chosen tab is in the tab order. */
-whymask.tabs = function tabs(names, first, show) {
-  const { el } = whymask;
-  const choose = (number, focus) => {
-    buttons.forEach((button, i) => {
-      button.setAttribute("aria-selected", i === number);
-      button.tabIndex = i === number ? 0 : -1;
-    });
-    if (focus) buttons[number].focus();
-    document.getElementById("wm-panel")?.setAttribute("aria-labelledby", `wm-tab-${number}`);
-    show(number);
-  };
-  const buttons = names.map(([name, note], number) => {
-    const button = el("button", { type: "button", role: "tab", id: `wm-tab-${number}`, "aria-controls": "wm-panel" },
-      el("bdi", {}, name), el("small", {}, note));
-    button.setAttribute("aria-selected", number === first);
-    button.tabIndex = number === first ? 0 : -1;
-    button.addEventListener("click", () => choose(number, false));
-    button.addEventListener("keydown", (event) => {
-      const move = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-      if (move) choose((number + move + buttons.length) % buttons.length, true);
-      else if (event.key === "Home" || event.key === "End") choose(event.key === "Home" ? 0 : buttons.length - 1, true);
-      else return;
-      event.preventDefault();
-    });
-    return button;
-  });
-  return el("div", { class: "wm-tabs", role: "tablist", "aria-label": "Explanations" }, ...buttons);
-};
-
 whymask.View = class View {
   static THUMBNAIL = 240; // width of a mask in small, in pixels
 

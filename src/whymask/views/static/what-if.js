@@ -4,7 +4,7 @@
 whymask.WhatIf = class WhatIf {
   static STEPS = 200; // that can be undone
   static OFFERED = 3; // known sets beside one that is not known
-  static SLOW = 300; // milliseconds after which it is said that the model is asked
+  static SLOW = 300; // milliseconds after which the page says that the model is running
 
   /**
    * `draw(chosen, shown)` draws a set and what the model is shown of it, `evidence()` is where to begin, `opened(brush)`
@@ -77,7 +77,7 @@ whymask.WhatIf = class WhatIf {
   async #ask() {
     if (!this.ask || this.asking) return;
     this.asking = true;
-    const slow = setTimeout(() => this.#tell("Asking the model\u2026"), WhatIf.SLOW);
+    const slow = setTimeout(() => this.#tell("Running the model\u2026"), WhatIf.SLOW);
     try {
       for (;;) {
         const next = [this.shown, whymask.flipped(this.shown)].find((kept) => !this.sets.get(kept)?.answers.length);
@@ -105,10 +105,10 @@ whymask.WhatIf = class WhatIf {
     this.buttons.undo.disabled = this.place === 0;
     this.buttons.redo.disabled = this.place === this.states.length - 1;
     const words = known ? this.#sentence(known) : this.problem ? [this.problem] : asking ? [asking]
-      : this.ask ? null : ["The search did not score these regions, and there is no model here to ask."];
+      : this.ask ? null : ["The search did not score these regions, and no model is available to score them."];
     if (words) this.status.replaceChildren(...words);
     this.offered.hidden = !far;
-    this.offered.replaceChildren(...(far ? [el("span", {}, "The nearest that it scored:"), ...this.#offers()] : []));
+    this.offered.replaceChildren(...(far ? [el("span", {}, "The nearest sets with known scores:"), ...this.#offers()] : []));
   }
 
   /** What the model makes of what is shown. */
@@ -169,10 +169,10 @@ whymask.WhatIf = class WhatIf {
     this.button = whymask.toggle("What if\u2026", false, (on) => this.open(on));
     this.button.classList.add("wm-ask");
     this.status = el("p", { class: "wm-status", role: "status", tabindex: -1 });
-    this.offered = el("div", { class: "wm-toggles", role: "group", "aria-label": "Sets that were scored", hidden: "" });
+    this.offered = el("div", { class: "wm-toggles", role: "group", "aria-label": "Sets with known scores", hidden: "" });
     const tap = matchMedia("(hover: none)").matches ? "Tap" : "Click";
-    const about = this.ask ? "the model is asked each time."
-      : "this report has no model, so the scores are those that the search has seen.";
+    const about = this.ask ? "the model runs each time."
+      : "no model is available here, so only scores that the search has seen are known.";
     this.element = el("div", { class: "wm-what-if", role: "group", "aria-label": "What if", hidden: "" },
       this.status, this.offered,
       el("div", { class: "wm-toggles", role: "group", "aria-label": "What the model is shown" }, only, others),

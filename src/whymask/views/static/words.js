@@ -80,7 +80,7 @@ whymask.WordsView = class WordsView {
     const shown = explained.filter((word) => pinned.has(word) || word === pointed);
     const regions = (words) => words.flatMap((word) => word.mask?.regions ?? []);
     const lit = regions(pointed?.mask ? [pointed] : shown); // a word without evidence does not hide that of others
-    const kept = Uint8Array.from({ length: image.n }, (_, region) => (lit.includes(region) ? 1 : 0));
+    const kept = whymask.flags(image.n, lit);
     const colour = (word) => pinned.get(word) ?? word.colour;
     const outlines = shown.filter((word) => word.mask).map((word) => [word.mask.regions, colour(word)]);
     image.paint(this.photo, kept, { show: { mask: shown.length > 0 }, outlines });

@@ -1,4 +1,4 @@
-"""Dataclasses from TOML tables: the names, types and defaults of the fields say what a table may hold."""
+"""Dataclasses from TOML tables. The names, types and defaults of the fields say what a table may hold."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, fields
@@ -12,7 +12,7 @@ from whymask.search.limits import check
 T = TypeVar("T")
 
 
-def read(
+def parse(
     kind: type[T],
     table: Any,
     where: str,

@@ -23,7 +23,7 @@ LIMITS = {"labels": 4 * PIXELS, "box": 32}
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Where the regions of a sample lie on its image.
+    """The regions of a sample and the part of its image that they cover.
 
     Its file is named by its content, so samples, methods, models and shards with the same regions share it.
     """
@@ -38,7 +38,7 @@ class Layout:
 
     @property
     def name(self) -> str:
-        """What records call it."""
+        """The name by which records refer to it."""
         return digest([self.partition.fingerprint, [float(side) for side in self.box]])
 
     def save(self, run: Path) -> str:
