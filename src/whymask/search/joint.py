@@ -22,7 +22,7 @@ from whymask.search.swap import LARGEST, SPREADS, exchanged, propose
 
 START = 8  # regions of the discs, where the size is not given
 DISCS = 24  # scored at first
-TOGETHER = 8  # sets scored at once, at least; for more targets one for each
+TOGETHER = 16  # sets scored at once, at least; for more targets one for each
 OWN = 24  # sets that each target proposes at a time
 HALF = 0.5  # of its regions, at most, that a mask loses at once
 

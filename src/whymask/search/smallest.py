@@ -18,7 +18,7 @@ from whymask.search.swap import POOL, SPREADS, exchange
 
 START = 8  # regions of the first masks
 QUARTER = 0.25  # of its regions, at first, that a mask loses or gains at once
-TOGETHER = 8  # masks scored at once
+TOGETHER = 16  # masks scored at once
 
 
 @stage(

@@ -14,6 +14,7 @@ from whymask.search.threads import one_thread
 FLOOR = 1e-3  # scores below this are alike: noise of a model that sees nothing
 REACH = 4.0  # distance between sets at which the correlation of their log F has fallen to 1 / e
 VARIANCE = 2.0  # of log F, if that of the scored sets is 1
+LINEAR = 0.1  # variance of what a region adds to log F in every set
 LEVEL = 2.0  # variance of the level of log F on each fill
 FILLS = 0.9  # correlation of log F on two fills
 NOISE = 0.03  # variance of what does not follow from nearby sets
@@ -74,6 +75,10 @@ class Observations:
 
     def covariance(self, features: Floats, squares: Floats) -> Floats:
         """The covariance (m, p) of log F of sets, by their features (m, .) and the squares of these, with all here."""
+        return self.near(features, squares) + LINEAR * (features @ self._features.T)
+
+    def near(self, features: Floats, squares: Floats) -> Floats:
+        """The part of the covariance (m, p) that falls with the distance."""
         distance = (squares[:, None] + self._squares - 2 * (features @ self._features.T)) / 2
         return np.asarray(VARIANCE * np.exp(-distance.clip(0) / REACH))
 
@@ -141,9 +146,10 @@ class Surrogate:
     def slope(self) -> Floats:
         """By how much log F is expected to rise with each region (n,), for small changes of `around`."""
         seen, features = self.observations, self.metric.features(self.around[None])
-        weights = self._averaged * self._weights * seen.covariance(features, (features**2).sum(axis=1))[0]
-        sets = np.bincount(seen.row, weights, minlength=len(seen.rows))
-        return self.scale / REACH * self.metric.times(sets @ seen.rows - sets.sum() * self.around)
+        weights = self._averaged * self._weights
+        near = weights * seen.near(features, (features**2).sum(axis=1))[0] / REACH
+        by_set = np.bincount(seen.row, near + LINEAR * weights, minlength=len(seen.rows))
+        return self.scale * self.metric.times(by_set @ seen.rows - near.sum() * self.around)
 
     def draw(self, count: int, spread: float, rng: np.random.Generator) -> Floats:
         """The slope with noise, (count, n): `spread` times what slopes are expected to be before any set is scored."""
@@ -155,7 +161,7 @@ class Surrogate:
         features = self.metric.features(np.concatenate([rows, self.around[None]]))
         squares = (features**2).sum(axis=1)
         apart = ((features[:-1] - features[-1]) ** 2).sum(axis=1) / 2
-        prior = self._averaged * 2 * VARIANCE * (1 - np.exp(-apart / REACH))
+        prior = self._averaged * 2 * (VARIANCE * (1 - np.exp(-apart / REACH)) + LINEAR * apart)
         with one_thread():
             covariance = self.observations.covariance(features, squares)
             difference = self._averaged * (covariance[:-1] - covariance[-1])  # (m, p)

@@ -18,6 +18,7 @@ from whymask.search.stage import stage
 from whymask.search.surrogate import Surrogate
 
 LARGEST = 3  # regions exchanged at once
+TOGETHER = 16  # exchanges scored at once
 POOL = 8  # exchanges that are compared for each one that is scored
 SPREADS = (0.5, 1.0, 2.0)  # of the noise that exchanges are drawn with: more where the likely ones are known
 
@@ -31,7 +32,7 @@ def swap(
     selection: Selection,
     *,
     tries: NonNegative = 136,
-    together: Count = 8,
+    together: Count = TOGETHER,
     init_objective: AnyObjective = SUFFICIENCY,
 ) -> Initialiser:
     """A better mask of the same size, found by exchanges; never a worse one.
@@ -49,7 +50,7 @@ def exchange(
     selection: Selection,
     objective: Objective,
     tries: int,
-    together: int = 8,
+    together: int = TOGETHER,
     allowed: Allowed | None = None,
     enough: float = inf,
 ) -> Initialiser:
