@@ -120,6 +120,7 @@ def test_what_is_above_chance():
 def test_the_least_on_other_fills_is_compared_with_the_lower_score():
     assert photo(fills={"blur": 0.4, "noise": 0.6}).carried == pytest.approx(0.5)
     assert photo(full=0.5, fills={"blur": 0.4}).carried == pytest.approx(0.8)
+    assert photo(full=0.0, fills={"blur": 0.4}).carried == pytest.approx(1.0)
     assert photo(score=0.0).carried == 0
 
 

@@ -45,8 +45,8 @@ class PhotoCheck:
     @property
     def carried(self) -> float:
         """The least share of its score that the evidence keeps on the fills that the search did not use."""
-        most = min(self.score, self.full)
-        return min(self.fills.values(), default=0.0) / most if most else 0.0
+        claimed = AT.claimed(self.full, self.score)
+        return min(self.fills.values(), default=0.0) / claimed if claimed else 0.0
 
 
 @dataclass(frozen=True)
