@@ -38,8 +38,9 @@ class Settings:
         regions: "slico:64", "grid:8x8", "slico:64/4" (nested: each of 64 cut into four, for finer masks), a label-map
             file, a label map (H, W) or masks (m, H, W).
         fill: what masked regions show: "black", "mean", "blur", "dark_defocus", "noise", a colour or an image. With a
-            list of them, or "several" (black, blur and noise), a mask is scored on each: evidence that does not depend
-            on one fill. By default "several" for "smallest" and "discs+swap", and "black", the paper's, for all others.
+            list of them, a mask is scored on each: evidence that does not depend on one fill. "several" stands for
+            black, blur and noise, also in a list: "several,mean" has four fills. By default "several" for "smallest"
+            and "discs+swap", and "black", the paper's, for all others.
         over_fills: on several fills, whether a set counts by its "mean" score over them or by its "min", the lowest.
         resize: "own" (the model's preprocessing), "squash" (the whole image to the model's square) or "none".
         seed: seed of every random choice, together with the image.
