@@ -24,7 +24,7 @@ def test_enough():
 
 
 def test_a_blank_image_that_scores_a_share_of_the_mask_or_of_the_whole():
-    assert code(blank=0.8 * 0.9 + STEP) == "blank_suffices"  # 80 % of the mask's score
+    assert code(blank=0.8 * 0.9 + STEP) == "blank_suffices"  # 80% of the mask's score
     assert code(blank=0.8 * 0.9 - STEP) == "enough"
     assert code(full=0.5, blank=0.4 + STEP) == "blank_suffices"  # enough by itself, though the mask scores more
     assert code(full=0.5, blank=0.4 - STEP) == "enough"

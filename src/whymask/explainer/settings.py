@@ -31,7 +31,7 @@ class Settings:
     Args:
         method: a recipe (see `whymask methods`). A search for a mask, such as "discs+swap" or the paper's "trace",
             returns an EvidenceMask, a full search such as "trace+greedy" an Ordering. By default "smallest", the fewest
-            regions that keep 90 % of the full score, or, where k or alternatives are given, "discs+swap".
+            regions that keep 90% of the full score, or, where k or alternatives are given, "discs+swap".
         k: number of regions of the mask, or "auto", the fewest that are enough. For methods with a given size the
             default is the model's (8 for classifiers, 10 for models that answer questions).
         alternatives: how many further masks to search for, each with at most half of its regions in any before.

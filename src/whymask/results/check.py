@@ -180,7 +180,7 @@ SHUFFLED = (
     "seed changes."
 )
 CAVEATS = (
-    "Brackets hold 95 % intervals (Wilson's); few photos give wide ones, and other photos other numbers. Evidence that "
+    "Brackets hold 95% intervals (Wilson's); few photos give wide ones, and other photos other numbers. Evidence that "
     "shares few regions from seed to seed need not be wrong: an answer may have several. That regions are enough says "
     "neither that no others are, nor that the model looks at them as a person would."
 )

@@ -206,7 +206,7 @@ def measured(found: Verdict, *, score: float, needed: float, answers: int) -> Ve
     low, high = interval(score, answers)
     open_to_doubt = f": it is not certain whether that is at least {needed:.2f}" if low < needed <= high else ""
     return found._replace(
-        sentence=f"{found.sentence} Scores are measured from {answers} answers each: with 95 % confidence these "
+        sentence=f"{found.sentence} Scores are measured from {answers} answers each: with 95% confidence these "
         f"regions score between {low:.2f} and {high:.2f}{open_to_doubt}."
     )
 

@@ -24,7 +24,7 @@ TOGETHER = 8  # masks scored at once
 
 @stage(
     "mask",
-    "the fewest regions that keep 90 % of the whole image's score",
+    "the fewest regions that keep 90% of the whole image's score",
     cost=lambda n, p: 25 + 60 + int(n**0.5 / 2 * p["tries"]),  # discs, narrow, a few sizes
     further=0.5,  # it narrows without races, and has more to score on every fill
 )
