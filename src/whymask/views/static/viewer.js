@@ -31,10 +31,22 @@ whymask.mount = function mount(root, doc, { extra = () => null, ask = null, besi
     }
     const image = await images[entry.picture];
     if (wanted !== number) return; // another tab was chosen meanwhile
-    const asked = ask && ((regions) => ask(entry, regions));
-    const view = new (entry.kind === "masks" ? whymask.WordsView : whymask.View)(entry, image, extra(entry), asked);
-    panel.replaceChildren(...view.children);
-    view.start();
+    const asked = (about) => ask && ((regions) => ask(about, regions));
+    const put = (view) => {
+      panel.replaceChildren(...view.children);
+      view.start();
+    };
+    const alone = (mask) => { // one of several masks, as if it were the only one
+      const back = whymask.el("button", { type: "button" }, `Back to all ${entry.text === null ? "answers" : "words"}`);
+      back.addEventListener("click", () => show(number));
+      const about = { ...entry, ...entry.each[mask], number: mask };
+      const view = new whymask.View(about, image, whymask.el("div", { class: "wm-toggles" }, back), asked(about));
+      put(view);
+      back.focus({ preventScroll: true });
+      view.whatIf.button.click();
+    };
+    if (entry.kind === "masks") put(new whymask.WordsView(entry, image, extra(entry), ask && alone));
+    else put(new whymask.View(entry, image, extra(entry), asked(entry)));
     root.dataset.ready = number;
   };
   root.classList.add("wm");
