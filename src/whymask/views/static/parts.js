@@ -117,6 +117,12 @@ whymask.scored = function scored(label) {
   };
 };
 
+/** Show a view in place of what is there. */
+whymask.put = function put(panel, view) {
+  panel.replaceChildren(...view.children);
+  view.start();
+};
+
 /** A key of a legend. */
 whymask.key = (name, ...words) => whymask.el("span", { class: `wm-key ${name}` }, ...words);
 

@@ -31,22 +31,11 @@ whymask.mount = function mount(root, doc, { extra = () => null, ask = null, besi
     }
     const image = await images[entry.picture];
     if (wanted !== number) return; // another tab was chosen meanwhile
-    const asked = (about) => ask && ((regions) => ask(about, regions));
-    const put = (view) => {
-      panel.replaceChildren(...view.children);
-      view.start();
-    };
-    const alone = (mask) => { // one of several masks, as if it were the only one
-      const back = whymask.el("button", { type: "button" }, `Back to all ${entry.text === null ? "answers" : "words"}`);
-      back.addEventListener("click", () => show(number));
-      const about = { ...entry, ...entry.each[mask], number: mask };
-      const view = new whymask.View(about, image, whymask.el("div", { class: "wm-toggles" }, back), asked(about));
-      put(view);
-      back.focus({ preventScroll: true });
-      view.whatIf.button.click();
-    };
-    if (entry.kind === "masks") put(new whymask.WordsView(entry, image, extra(entry), ask && alone));
-    else put(new whymask.View(entry, image, extra(entry), asked(entry)));
+    const put = (view) => whymask.put(panel, view);
+    const asked = ask && ((regions) => ask(entry, regions));
+    const alone = ask && ((mask) => whymask.alone(entry, image, mask, { ask, put, back: () => show(number) }));
+    if (entry.kind === "masks") put(new whymask.WordsView(entry, image, extra(entry), alone));
+    else put(new whymask.View(entry, image, extra(entry), asked));
     root.dataset.ready = number;
   };
   root.classList.add("wm");

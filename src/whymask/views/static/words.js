@@ -183,3 +183,15 @@ whymask.WordsView = class WordsView {
     return table([what, "verdict", "whole", "only its regions", "without them", "blank", "regions"], rows);
   }
 };
+
+/** Open the what-if of one of several masks, which is shown as if it were the only one; `back()` shows all again. */
+whymask.alone = function alone(entry, image, number, { ask, put, back }) {
+  const { el, View } = whymask;
+  const button = el("button", { type: "button" }, `Back to all ${entry.text === null ? "answers" : "words"}`);
+  button.addEventListener("click", back);
+  const about = { ...entry, ...entry.each[number], number };
+  const view = new View(about, image, el("div", { class: "wm-toggles" }, button), (regions) => ask(about, regions));
+  put(view);
+  view.whatIf.button.focus({ preventScroll: true });
+  view.whatIf.button.click();
+};
