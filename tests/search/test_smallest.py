@@ -198,6 +198,31 @@ def test_others_start_from_the_best_disc_that_is_different():
     assert found.ledger.nominal == 1 + len(every)  # the discs are asked for once
 
 
+def two_spots(seed):
+    """(centres, a function for each of three fills): evidence in two places, whose weights vary by fill."""
+    rng, centroids = np.random.default_rng(seed), grid_centroids(8, 8)
+    near = [np.exp(-((centroids - rng.random(2)) ** 2).sum(axis=1) / 0.03) for _ in range(2)]
+    weights = [2 * near[0] + 1.8 * near[1] + rng.normal(0, 0.3, 64) for _ in range(3)]
+    return centroids, [lambda rows, weight=weight: sigmoid(rows @ weight - 6) for weight in weights]
+
+
+def test_on_several_fills_another_mask_takes_fewer_forwards_than_there_are_discs():
+    """24 discs race, of which 8 go on to the second fill and 3 to the third; then there is another mask to improve."""
+    for seed in range(6):
+        centroids, by_fill = two_spots(seed)
+
+        def found(name, budget=None, seed=seed, centroids=centroids, by_fill=by_fill):
+            oracle, fills = Oracle(*(Responses() for _ in by_fill)), tuple(range(len(by_fill)))
+            search = Search(
+                Recipe(name), Problem(64, seed, centroids=centroids), None, budget=budget, oracle=oracle, fills=fills
+            )
+            ((_, result),) = drive([search], lambda pieces: [by_fill[fill](rows) for fill, rows in pieces])
+            return result
+
+        first = found("discs+swap").ledger.mec
+        assert len(found("discs+swap+others", first + 24 + 8 + 3).selection.others) >= 1
+
+
 def test_others_need_no_centres():
     found = run("random-k+swap+others", tangled(16), 16, params={"k": 4, "tries": 40, "other_tries": 8})
     assert len(found.selection.others) == 2
