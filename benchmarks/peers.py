@@ -1,8 +1,8 @@
 """How small the evidence is that other tools find on the same photos, and whether it survives another fill.
 
 Every tool explains the same answers of the same model, on the same canvas with black where it masks; most return a map.
-The area is that of the smallest part with the highest values that keeps 90 % of the whole image's score on black: in
-steps of 1 % of the pixels, or of one of whymask's regions by its mean value, whichever is smaller. That mask is then
+The area is that of the smallest part with the highest values that keeps 90% of the whole image's score on black: in
+steps of 1% of the pixels, or of one of whymask's regions by its mean value, whichever is smaller. That mask is then
 scored on other fills. Calls are those of the tool alone; reading a map takes some more. The photos are those of
 fills.py. The numbers of every photo and tool are appended to a file as they are found, so that a run can be resumed.
 
@@ -42,7 +42,7 @@ FILLS = ("black", "mean", "blur", "noise", "dark_defocus")
 STEPS = 100  # prefixes of a map
 
 COLUMNS = (
-    "tool", "photos", "model calls", "90 % kept on black", "area, median", "area, mean", "area less whymask's, mean",
+    "tool", "photos", "model calls", "90% kept on black", "area, median", "area, mean", "area less whymask's, mean",
     *(f"kept on {fill}" for fill in FILLS[1:]), "half kept on black, mean and blur", "half kept on all",
 )  # fmt: skip
 
@@ -56,12 +56,12 @@ fill? This page compares lime, shap, ReX and captum's Grad-CAM with whymask. How
 
 - The answers of EfficientNet-lite0 for {photos} photos that it classifies correctly and that nothing was tuned on.
   Hidden parts of the image are black.
-- The *area* is the share of the image covered by the smallest mask that keeps 90 % of the whole image's score on black.
-  For a tool that returns a map, masks are made of the highest values, both in steps of 1 % of the pixels and in steps
+- The *area* is the share of the image covered by the smallest mask that keeps 90% of the whole image's score on black.
+  For a tool that returns a map, masks are made of the highest values, both in steps of 1% of the pixels and in steps
   of whymask's regions; the one with the smaller area counts.
 - *Model calls* are masked images sent to the model, in the mean.
-- *90 % kept on black* is the share of photos on which a mask reaches that goal.
-- *Area less whymask's* is the difference in percentage points on the same photos, with bootstrap 95 % intervals.
+- *90% kept on black* is the share of photos on which a mask reaches that goal.
+- *Area less whymask's* is the difference in percentage points on the same photos, with bootstrap 95% intervals.
 - *Kept on* another fill: the same mask is shown on a fill that replaces black. The number is the median share of the
   whole image's score. *Half kept* is the share of photos on which the mask keeps at least half of the score on each of
   several fills; "all" are black, mean, blur, noise and dark_defocus.
@@ -72,10 +72,10 @@ The rows are these methods:
 |---|---|
 | lime | 1,000 samples, otherwise the defaults |
 | shap PartitionExplainer | 500 evaluations, otherwise the defaults |
-| ReX | the default of 20 iterations, and the mask that ReX extracts itself for 90 % of the score |
+| ReX | the default of 20 iterations, and the mask that ReX extracts itself for 90% of the score |
 | ReX, 10 iterations | its map after 10 iterations |
 | captum LayerGradCam | Grad-CAM of the last feature maps |
-| whymask | the default: 90 % of the score in the mean of black, blur and noise, so perhaps less on black |
+| whymask | the default: 90% of the score in the mean of black, blur and noise, so perhaps less on black |
 | whymask on black | the same search on black alone |
 | whymask discs+swap+lean, prefix | the first regions of an ordering, searched on black |
 
@@ -95,7 +95,7 @@ within noise. It keeps half of the score on black, mean and blur more often than
 
 - The tools have different aims. Lime, shap and Grad-CAM do not look for the smallest sufficient part: they weigh all
   parts of an image, or show where a class is seen. ReX does look for it, but by default a mask is sufficient if the
-  model's first choice stays the same, which takes less than 90 % of the score (`keep="answer"` in whymask).
+  model's first choice stays the same, which takes less than 90% of the score (`keep="answer"` in whymask).
 - All other tools see only black. The default of whymask also searches on blur and noise, so only the mean colour and
   dark_defocus are new to all. A smaller mask depends more on what surrounds it, and a mask of three times the area
   keeps more on a new fill: compare what is kept at similar areas.

@@ -1,7 +1,7 @@
 """How large a report is, how soon it can be used, and how long a what-if takes, in a headless Chromium.
 
 The time of a report is from the start of the navigation to the first frame after the viewer has drawn itself,
-the median of five fresh tabs. Sizes and times have limits: 20 % more than before reports had what-ifs.
+the median of five fresh tabs. Sizes and times have limits: 20% more than before reports had what-ifs.
 A what-if is a region that is switched on the served page, from the press to the first frame with its score; its
 forward is timed beside it, in the same process. It may take 100 ms more than that.
 Run: python benchmarks/viewer.py (needs chromium and the packages of whymask[dev])

@@ -33,7 +33,7 @@ def test_a_map_is_read_by_pixels_and_by_regions(peers):
 
 
 def test_the_reading_with_the_smaller_area_counts(peers):
-    """The score needs the last row of pixels: the map's best 5 %, but a whole region of a quarter."""
+    """The score needs the last row of pixels: the map's best 5%, but a whole region of a quarter."""
     model = whymask.wrap(lambda images: (images[:, -1] > 0).all(axis=(1, 2)).astype(float))
     case = Case.of(np.full((20, 20, 3), 9, dtype=np.uint8), model, regions="grid:2x2")
     found = peers.measure(case, lambda case, calls: np.arange(400.0).reshape(20, 20))

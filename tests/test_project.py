@@ -109,3 +109,10 @@ def test_links_lead_somewhere(name):
 @pytest.mark.parametrize("name", ["CONTRIBUTING.md", "CHANGELOG.md"])
 def test_the_readme_links_to(name):
     assert f"({name})" in page("README.md")
+
+
+def test_a_percent_sign_follows_its_number_without_a_space():
+    shown = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("src/whymask/views/static/*.*")]
+    spaced = re.compile(r"[0-9})](?:\s|\xa0|\\u00a0)%(?!\s*[0-9a-z(])")  # 7 % 2 is a remainder
+    found = {str(file.relative_to(ROOT)): spaced.findall(file.read_text(encoding="utf-8")) for file in shown}
+    assert not any(found.values()), {name: some for name, some in found.items() if some}

@@ -185,7 +185,7 @@ def optimiser_of(weights: Sequence[torch.Tensor], lr: float) -> torch.optim.Opti
 
 
 def set_rate(optimiser: torch.optim.Optimizer, options: argparse.Namespace, step: int, part: float) -> None:
-    """Warm up for some steps, then follow a cosine down to 2 % as `part` of the training goes from 0 to 1."""
+    """Warm up for some steps, then follow a cosine down to 2% as `part` of the training goes from 0 to 1."""
     decay = 0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * part))
     for group in optimiser.param_groups:
         group["lr"] = options.lr * min(1.0, (step + 1) / options.warmup) * decay

@@ -151,7 +151,7 @@ def test_seeds_are_averaged_within_a_sample(tmp_path):
 
 
 def test_30_and_50_are_the_score_at_that_area(tmp_path):
-    """Between two regions on a line; the maximum up to 30 % would be 0.2."""
+    """Between two regions on a line; the maximum up to 30% would be 0.2."""
     areas, insertion, deletion = np.array([[0.25, 0.5, 0.75, 1], [0.2, 0.8, 0.9, 0.7], [0.6, 0.3, 0.2, 0.1]])
     curves = Curves(areas, insertion, deletion).summary()
     text = as_markdown(table([write(tmp_path / "run", [(row("greedy"), {"a": {**curves, "mec": 1}})])]))

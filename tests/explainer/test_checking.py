@@ -113,13 +113,14 @@ def photo(**changes):
 
 def test_what_is_above_chance():
     assert photo(null={"pen": 0.63, "hat": 0.1}).above_chance
-    assert not photo(null={"pen": 0.65, "hat": 0.1}).above_chance  # 80 % of 0.8
-    assert photo(null=dict.fromkeys(map(str, range(20)), 0.0) | {"pen": 0.7}).above_chance  # one of 21 is 5 %
+    assert not photo(null={"pen": 0.65, "hat": 0.1}).above_chance  # 80% of 0.8
+    assert photo(null=dict.fromkeys(map(str, range(20)), 0.0) | {"pen": 0.7}).above_chance  # one of 21 is 5%
 
 
 def test_the_least_on_other_fills_is_compared_with_the_lower_score():
     assert photo(fills={"blur": 0.4, "noise": 0.6}).carried == pytest.approx(0.5)
     assert photo(full=0.5, fills={"blur": 0.4}).carried == pytest.approx(0.8)
+    assert photo(full=0.0, fills={"blur": 0.4}).carried == pytest.approx(1.0)
     assert photo(score=0.0).carried == 0
 
 

@@ -123,8 +123,13 @@ def test_what_a_user_means_by_fills():
     assert fills_of("several") == fills_of(["several"]) == SEVERAL
     assert fills_of("several,mean") == (*SEVERAL, "mean")
     assert fills_of(["#112233", "several"]) == ("#112233", *SEVERAL)
+    assert fills_of("blur,several") == ("blur", "black", "noise")  # each of them once
+    assert fills_of(["several", "noise"]) == ("black", "blur", "noise")
+    assert fills_of("black,blur,noise,several") == SEVERAL
     with pytest.raises(WhymaskError, match="the fill 'blur' is named twice"):
-        fills_of("blur,several")
+        fills_of("blur,several,blur")
+    with pytest.raises(WhymaskError, match="the fill 'several' is named twice"):
+        fills_of("several,several")
     (only,) = fills_of(CANVAS)
     assert only is CANVAS
     assert fills_name(("black", (1, 2, 3), CANVAS)) == "black,(1, 2, 3),image"

@@ -206,7 +206,7 @@ def test_an_explanation_by_answers_alone(tmp_path):
         model = whymask.load("answers:tiny-qwen", base_url=url, samples=16, reported=32)
         assert model.at_once == 16
         found = whymask.explain("scene:12", model, budget=40, **asked)
-    # The true score of the mask lies far outside of a 99.99 % interval only where something is wrong.
+    # The true score of the mask lies far outside of a 99.99% interval only where something is wrong.
     low, high = interval(found.score, found.answers, 4)
     truth = np.mean([score(local, found.image.only(found.regions), fill, found) for fill in found.image.fills])
     assert low <= truth <= high

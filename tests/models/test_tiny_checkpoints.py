@@ -39,7 +39,7 @@ def test_ships_as_plain_tensors_of_a_few_megabytes(answered):
 
 
 def test_is_as_good_and_as_bad_as_it_should_be(answered):
-    """At least 90 % where nothing misleads it, and enough of both mistakes where company does."""
+    """At least 90% where nothing misleads it, and enough of both mistakes where company does."""
     _, trained, _ = answered
     assert trained["test"]["random"]["accuracy"] >= 0.9
     adversarial = trained["test"]["adversarial"]

@@ -24,7 +24,7 @@ def test_enough():
 
 
 def test_a_blank_image_that_scores_a_share_of_the_mask_or_of_the_whole():
-    assert code(blank=0.8 * 0.9 + STEP) == "blank_suffices"  # 80 % of the mask's score
+    assert code(blank=0.8 * 0.9 + STEP) == "blank_suffices"  # 80% of the mask's score
     assert code(blank=0.8 * 0.9 - STEP) == "enough"
     assert code(full=0.5, blank=0.4 + STEP) == "blank_suffices"  # enough by itself, though the mask scores more
     assert code(full=0.5, blank=0.4 - STEP) == "enough"
@@ -66,6 +66,29 @@ def test_half_of_the_score_on_every_fill_that_was_not_searched():
     assert code(controls=controls(fills=(0.9, 0.45 + STEP))) == "enough"
     assert code(controls=controls(fills=(0.45 - STEP, 0.9))) == "one_fill"
     assert code(full=0.6, controls=controls(fills=(0.9, 0.3 + STEP))) == "enough"  # half of the whole image's
+    assert code(full=0.6, controls=controls(fills=(0.9, 0.3 - STEP))) == "one_fill"
+
+
+@pytest.mark.parametrize("full", [0.0, 0.04, 0.06, 0.3, 0.45])
+def test_a_whole_image_that_scores_little_is_no_measure_of_what_another_fill_leaves(full):
+    """It counts for half of the mask's score, so half of that must be left, however low the whole image scores."""
+    assert code(full=full, removed=0.0, controls=controls(fills=(0.9, 0.225 + STEP))) == "enough"
+    assert code(full=full, removed=0.0, controls=controls(fills=(0.9, 0.225 - STEP))) == "one_fill"
+
+
+@pytest.mark.parametrize("full", [0.9, 0.95, 1.0])
+def test_a_mask_that_scores_no_more_than_the_whole_image_keeps_half_of_its_own_score(full):
+    assert code(full=full, controls=controls(fills=(0.9, 0.45 + STEP))) == "enough"
+    assert code(full=full, controls=controls(fills=(0.9, 0.45 - STEP))) == "one_fill"
+
+
+def test_the_sentence_on_a_mask_above_the_whole_image_has_both_scores():
+    found = judge(**GOOD | {"full": 0.0, "score": 0.79}, controls=controls(fills=(0.79, 0.06)))
+    assert found.code == "one_fill"
+    assert found.sentence == (
+        "These regions score this high only where the rest is black: with a blur in its place the score falls from "
+        "0.79 to 0.06; the whole image scores 0.00."
+    )
 
 
 def test_the_rest_is_enough_too():

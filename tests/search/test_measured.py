@@ -51,7 +51,7 @@ def test_intervals_hold_the_truth(answers, truth):
     hits = np.arange(answers + 1)
     ends = np.array([interval(k / answers, answers) for k in hits])
     inside = (ends[:, 0] <= truth) & (truth <= ends[:, 1])
-    # Wilson's interval is 95 % on average over the truth; binomials are coarse, so for some it is a few percent less.
+    # Wilson's interval is 95% on average over the truth; binomials are coarse, so for some it is a few percent less.
     assert 0.89 <= binom.pmf(hits, answers, truth)[inside].sum() <= 1
 
 
@@ -154,7 +154,7 @@ def test_exact_responses_are_never_asked_again():
 def test_planted_evidence_is_found_by_answers_alone(fills):
     """The chance of a wrong mask: a set of 0.2 passes for 0.87 with 32 answers by less than 1e-12.
 
-    The planted set itself, at 0.97, falls below with 32 answers in 2 % of runs, and then a larger set is returned.
+    The planted set itself, at 0.97, falls below with 32 answers in 2% of runs, and then a larger set is returned.
     """
     found = [searched(Recipe("smallest"), planted, samples=8, seed=seed, fills=fills)[0] for seed in range(12)]
     assert all((one.mask & EVIDENCE).sum() == 2 for one in found)

@@ -180,7 +180,7 @@ def test_a_search_that_is_stopped_under_way_ends_with_its_best():
 def test_late_replies_are_checked():
     with pytest.raises(WhymaskError, match="one score per image"):
         list(drive(searches(3), lambda pieces: lambda: [np.zeros(1) for _ in pieces]))
-    with pytest.raises(WhymaskError, match="3 parts of a batch but answered 1"):
+    with pytest.raises(WhymaskError, match="3 parts of a batch but returned 1"):
         list(drive(searches(3), lambda pieces: lambda: [np.zeros(len(pieces[0][1]))]))
 
 

@@ -3,13 +3,15 @@
 import numpy as np
 import pytest
 
-from whymask.methods import run
-from whymask.search import Problem
+from whymask.methods import Recipe, run
+from whymask.search import Problem, Search
 from whymask.search.discs import compact_masks
+from whymask.search.driver import drive
 from whymask.search.narrow import cut, narrow
+from whymask.search.oracle import Oracle, Responses
 from whymask.search.protocol import Selection, mask_of
 
-from search.functions import complete, grid_centroids, neighbours, problem, scattered, spot, tangled
+from search.functions import complete, grid_centroids, neighbours, problem, scattered, sigmoid, spot, tangled
 
 GRID = grid_centroids(4, 4)
 
@@ -53,6 +55,36 @@ def test_smallest_finds_regions_that_score_only_together():
         exact += sorted(np.flatnonzero(result.mask).tolist()) == sorted(needed)
     assert found >= 57
     assert exact >= 57
+
+
+def three_places(seed, fills):
+    """(centres, a function for each fill): three places of eight regions are needed; their weights vary by fill."""
+    rng = np.random.default_rng(seed)
+    centroids = scattered(64, rng)
+    places = [neighbours(8, centroids, rng) for _ in range(3)]
+
+    def respond():
+        weights = rng.normal(0, 0.15, (3, 64))
+        for weight, place in zip(weights, places, strict=True):
+            weight[place] += rng.uniform(0.3, 1.7, len(place))
+        weights /= weights.sum(axis=1, keepdims=True)
+        return lambda rows: sigmoid(8 * (rows @ weights.T - 0.5)).prod(axis=1)
+
+    return centroids, [respond() for _ in range(fills)]
+
+
+@pytest.mark.parametrize("fills", [1, 2, 3])
+def test_the_estimate_holds_on_several_fills(fills):
+    used = []
+    for seed in range(6):
+        centroids, by_fill = three_places(seed, fills)
+        oracle = Oracle(*(Responses() for _ in by_fill))
+        search = Search(
+            Recipe("smallest"), Problem(64, seed, centroids=centroids), None, oracle=oracle, fills=tuple(range(fills))
+        )
+        ((_, result),) = drive([search], lambda pieces, by_fill=by_fill: [by_fill[fill](rows) for fill, rows in pieces])
+        used.append(result.ledger.mec)
+    assert np.mean(used) / 1.5 <= Recipe("smallest").estimate(64, fills) <= 1.5 * np.mean(used)
 
 
 def test_smallest_finds_one_of_two_places_that_score_alone():
@@ -164,6 +196,31 @@ def test_others_start_from_the_best_disc_that_is_different():
     masks = [found.selection.mask, *(other.mask for other in found.selection.others)]
     assert {mask.tobytes() for mask in masks} == {mask.tobytes() for mask in taken}
     assert found.ledger.nominal == 1 + len(every)  # the discs are asked for once
+
+
+def two_spots(seed):
+    """(centres, a function for each of three fills): evidence in two places, whose weights vary by fill."""
+    rng, centroids = np.random.default_rng(seed), grid_centroids(8, 8)
+    near = [np.exp(-((centroids - rng.random(2)) ** 2).sum(axis=1) / 0.03) for _ in range(2)]
+    weights = [2 * near[0] + 1.8 * near[1] + rng.normal(0, 0.3, 64) for _ in range(3)]
+    return centroids, [lambda rows, weight=weight: sigmoid(rows @ weight - 6) for weight in weights]
+
+
+def test_on_several_fills_another_mask_takes_fewer_forwards_than_there_are_discs():
+    """24 discs race, of which 8 go on to the second fill and 3 to the third; then there is another mask to improve."""
+    for seed in range(6):
+        centroids, by_fill = two_spots(seed)
+
+        def found(name, budget=None, seed=seed, centroids=centroids, by_fill=by_fill):
+            oracle, fills = Oracle(*(Responses() for _ in by_fill)), tuple(range(len(by_fill)))
+            search = Search(
+                Recipe(name), Problem(64, seed, centroids=centroids), None, budget=budget, oracle=oracle, fills=fills
+            )
+            ((_, result),) = drive([search], lambda pieces: [by_fill[fill](rows) for fill, rows in pieces])
+            return result
+
+        first = found("discs+swap").ledger.mec
+        assert len(found("discs+swap+others", first + 24 + 8 + 3).selection.others) >= 1
 
 
 def test_others_need_no_centres():

@@ -18,7 +18,7 @@ LOOKS = {
     "light": DESKTOP,
     "dark": {**DESKTOP, "color_scheme": "dark"},
     "forced colours": {**DESKTOP, "forced_colors": "active"},
-    "200 %": {"viewport": {"width": 640, "height": 430}},  # what a browser makes of 1280 x 860
+    "200%": {"viewport": {"width": 640, "height": 430}},  # what a browser makes of 1280 x 860
     "phone": {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True},
 }
 

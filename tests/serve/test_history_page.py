@@ -97,7 +97,7 @@ def test_searches_under_way_are_listed_and_go_on(page, other, server, slow):
     page.get_by_role("link", name="New image").click()
     card = page.locator("#running li")
     card.wait_for()
-    card.filter(has_text=re.compile(r"Running, about \d+ %")).wait_for()
+    card.filter(has_text=re.compile(r"Running, about \d+%")).wait_for()
     assert card.locator("img").evaluate("(img) => img.naturalWidth") > 10
     ask(other, photo(seed=4), k="2")
     page.locator("#running li").nth(1).filter(has_text="One other image is ahead").wait_for()

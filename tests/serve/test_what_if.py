@@ -55,18 +55,37 @@ def test_the_model_is_asked(server, found):
             answer = ask(client, name, regions).json()
             assert answer == {"score": pytest.approx(expected.score, abs=1e-6), "answers": [*expected.answers]}
     assert ask(client, NAMES[0], [*found[0].regions]).json()["score"] == pytest.approx(found[0].score, abs=1e-5)
-    assert {*jobs.what_ifs.held} == {*NAMES[:2]}
+    assert {*jobs.what_ifs.held} == {(name, 0) for name in NAMES[:2]}
 
 
 def test_a_few_results_are_held_and_the_others_made_again(server, found):
     client, jobs = server
     first = [ask(client, name, [1, 2, 3]).json() for name in NAMES]
-    assert list(jobs.what_ifs.held) == NAMES[-what_if.HELD :]
+    assert list(jobs.what_ifs.held) == [(name, 0) for name in NAMES[-what_if.HELD :]]
     assert [ask(client, name, [1, 2, 3]).json() for name in NAMES] == first
     assert len(jobs.what_ifs.held) == what_if.HELD
     client.delete(f"/api/results/{NAMES[-1]}")
-    assert NAMES[-1] not in jobs.what_ifs.held
+    assert (NAMES[-1], 0) not in jobs.what_ifs.held
     assert ask(client, NAMES[-1], [1]).status_code == 404
+
+
+def test_of_several_answers_each_has_its_own_score(tmp_path):
+    """The server has not searched: it restores the masks from the file."""
+    several = whymask.explain(lit(1, 96), quadrants(share=0.5), regions="grid:4x4", k=3, top=3)
+    History(tmp_path).save(NAMES[0], several)
+    models = {"quadrants": partial(quadrants, share=0.5)}
+    with serving(tmp_path, models) as (url, jobs), httpx.Client(base_url=url, timeout=20) as client:
+        for number, mask in enumerate(several):
+            expected = WhatIf(mask, quadrants(share=0.5)).ask([0, 1, 6])
+            answer = client.post(f"/api/results/{NAMES[0]}/what-if", json={"regions": [0, 1, 6], "mask": number}).json()
+            assert answer == {"score": pytest.approx(expected.score, abs=1e-6), "answers": [*expected.answers]}
+        assert len({held.case.bound.target.label for held in jobs.what_ifs.held.values()}) == 3
+        for wrong in (3, -1, "0", None, 1.5, True):
+            reply = client.post(f"/api/results/{NAMES[0]}/what-if", json={"regions": [0], "mask": wrong})
+            assert reply.status_code == 400
+            assert "mask" in reply.json()["error"]
+        client.delete(f"/api/results/{NAMES[0]}")
+        assert jobs.what_ifs.held == {}
 
 
 def test_a_result_that_is_deleted_while_it_is_loaded_is_not_held(server, monkeypatch):
@@ -81,7 +100,7 @@ def test_a_result_that_is_deleted_while_it_is_loaded_is_not_held(server, monkeyp
 
     monkeypatch.setattr(jobs.history, "load", loaded_and_deleted)
     assert ask(client, NAMES[0], [1]).status_code == 404
-    assert NAMES[0] not in jobs.what_ifs.held
+    assert (NAMES[0], 0) not in jobs.what_ifs.held
 
 
 def test_a_running_job_answers_between_two_batches(server):

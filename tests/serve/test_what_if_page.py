@@ -1,6 +1,7 @@
 """What-ifs on the served page: the model is asked live, by mouse, keyboard and touch."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from whymask.serve.history import History
 
 from models.tiny import lit, quadrants
 from serve.served import serving
+from views.spoken import NUMBERS, answers, spoken, squares
 from views.test_what_if import kept, place, press, switch
 
 NAME = "00000000000000aa"
@@ -138,6 +140,28 @@ def test_200_toggles_leave_nothing_behind_in_the_page(page):
     assert more_nodes <= nodes + 20
 
 
+@pytest.mark.parametrize("page", ["mouse"], indirect=True)
+def test_what_moves_down_leaves_nothing_behind_on_the_screen(page, server):
+    """Chromium does not always erase underlines that are set off from words that move; what is drawn anew has none."""
+    for _ in range(6):
+        page.goto("about:blank")
+        page.goto(f"{server[0]}/#{NAME}")
+        page.wait_for_selector("[data-ready]")
+        page.get_by_role("button", name="What if").click()
+        settled(page)
+        page.wait_for_timeout(300)
+        before = page.screenshot()
+        page.evaluate("""() => {
+          const { style } = document.documentElement, at = scrollY;
+          style.display = "none";
+          document.body.offsetHeight;
+          style.display = "";
+          scrollTo(0, at);
+        }""")
+        page.wait_for_timeout(300)
+        assert page.screenshot() == before
+
+
 def test_a_server_that_does_not_answer_is_told_and_asked_again(page, found):
     page.route("**/what-if", lambda route: route.fulfill(status=503, body='{"error": "the model is busy."}'))
     switch(page, 13)
@@ -180,3 +204,33 @@ def test_what_is_known_from_the_search_is_not_asked(page, found):
     asked = [question["regions"] for question in page.asked]
     assert sorted({*range(16)} - {*regions}) in asked
     assert regions not in asked
+
+
+@pytest.mark.parametrize("kind", ["answers", "words"])
+def test_each_of_several_masks_has_its_own(browser, tmp_path, kind):
+    """After a restart of the server: it knows the results from their files only."""
+    several = answers()
+    if kind == "words":
+        several = replace(spoken(), provenance=several.provenance)  # this model takes no question
+    labels = [*NUMBERS, *(f"label {i}" for i in range(9, 16))]
+    History(tmp_path).save(NAME, several)
+    context = browser.new_context(**DEVICES["mouse"])
+    context.set_default_timeout(10_000)
+    page = context.new_page()
+    model = several.provenance["model"]
+    with serving(tmp_path, {model: lambda: whymask.wrap(squares, labels=labels, size=64)}) as (url, _):
+        page.goto(f"{url}/#{NAME}")
+        page.wait_for_selector("[data-ready]")
+        for number in (2, 6):
+            page.get_by_role("button", name=NUMBERS[number], exact=True).click()
+            page.get_by_role("button", name="What if").filter(visible=True).click()
+            settled(page)
+            page.locator(".wm-status").filter(has_text=f"scores {several[number].score:.2f}").wait_for()
+            switch(page, 15)
+            settled(page)
+            shown = WhatIf(several[number], whymask.wrap(squares, labels=labels, size=64)).ask([number, 15])
+            page.locator(".wm-status").filter(has_text=f"{shown.score:.2f}").wait_for()
+            assert page.locator(".wm-score").first.inner_text() == f"{shown.score:.2f}"
+            page.get_by_role("button", name=f"Back to all {kind}").click()
+            page.get_by_role("button", name=NUMBERS[number], exact=True).wait_for()
+    context.close()

@@ -100,7 +100,7 @@ def test_arrow_keys_move_from_region_to_region(opened, mask):
     spoken = tab.locator(".wm-unseen")
     tab.keyboard.press("ArrowLeft")  # the first press says where one is
     here = mask.regions[0]
-    assert spoken.inner_text().startswith(f"Region {here} · in the mask · 6.3 % of the area")
+    assert spoken.inner_text().startswith(f"Region {here} · in the mask · 6.3% of the area")
     for key, x, y in (("ArrowRight", 1, 0), ("ArrowDown", 0, 1), ("ArrowLeft", -1, 0), ("ArrowUp", 0, -1)) * 5:
         row, column = divmod(here, 4)
         here = 4 * min(max(row + y, 0), 3) + min(max(column + x, 0), 3)

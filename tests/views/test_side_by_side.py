@@ -67,7 +67,7 @@ def test_each_side_shows_its_answer_verdict_and_scores(opened, results):
         assert side.locator("b").all_inner_texts()[:4] == [f"{score:.2f}" for score in scores]
     shared = len({*first.regions} & {*second.regions})
     share = shared / len({*first.regions} | {*second.regions})  # all regions have the same size
-    assert f"They share {shared} regions, {100 * share:.0f} % of the area that either shows." in common(tab)
+    assert f"They share {shared} regions, {100 * share:.0f}% of the area that either shows." in common(tab)
 
 
 def test_pointing_at_one_photo_shows_the_place_in_the_other(opened, results):

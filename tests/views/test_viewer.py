@@ -101,8 +101,8 @@ def test_the_claim_follows_the_slider(opened, results):
     tab = opened(ranking)
     claim, photo = tab.locator(".wm-head p").last, tab.locator(".wm-photo canvas")
     for t, which in (
-        (1, "The first of 16 regions, 6.3 % of what it sees, scores"),
-        (3, "The first 3 of 16 regions, 19 %"),
+        (1, "The first of 16 regions, 6.3% of what it sees, scores"),
+        (3, "The first 3 of 16 regions, 19%"),
     ):
         tab.get_by_role("slider").fill(str(t))
         for text in (claim.inner_text(), photo.get_attribute("aria-label")):
@@ -148,7 +148,7 @@ def test_a_region_tells_its_rank_and_gain(opened, results):
     rank = ranking.order.index(5)
     gain = ranking.curves.insertion_curve[rank + 1] - ranking.curves.insertion_curve[rank]
     told = tab.locator(".wm-readout").inner_text()
-    assert told.startswith(f"Region 5 · rank {rank + 1} of 16 · 6.3 % of the area")
+    assert told.startswith(f"Region 5 · rank {rank + 1} of 16 · 6.3% of the area")
     sign = "+" if gain > -0.0005 else "\u2212"
     assert f"entering {sign}{abs(gain):.3f}" in told
     photo.hover(position={"x": 3, "y": 3})  # not seen by the model

@@ -44,7 +44,7 @@ def asn(
     alpha relu(margin f - f(m)) + (1 - alpha) relu(f(1 - m) - (1 - margin) f), plus sparse * mean m (mu) and
     decided * mean 4 m (1 - m) (nu), with f the score of the whole image. "fixed" keeps the top k, by default 10. The
     other rules find the size, and take no k: they score the top 5 ... 16 by SN; "knee" keeps the size farthest above
-    the line between the ends, "plateau" the smallest with 95 % of the best. Only these forwards are counted.
+    the line between the ends, "plateau" the smallest with 95% of the best. Only these forwards are counted.
     """
     if rule != "fixed" and k is not None:
         raise WhymaskError(f"the rule {rule!r} finds the size of the mask: leave k out, or use the rule 'fixed'.")

@@ -34,7 +34,7 @@ class Evidence:
 
     @property
     def regions(self) -> list[int]:
-        """The mask, or the shortest prefix of an ordering that keeps 80 % of the score of the whole image."""
+        """The mask, or the shortest prefix of an ordering that keeps 80% of the score of the whole image."""
         if self.curves is None:
             return list(self.record["mask"])
         return list(self.record["order"][: self.curves.prefix()])

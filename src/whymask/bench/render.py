@@ -13,10 +13,10 @@ from whymask.bench.table import COLUMNS, COST, PROFILE, REPAIRS, Cell, Column, L
 DASH = "—"
 STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
 LEGEND = (
-    "Numbers are means over samples with bootstrap 95 % intervals; shares of samples have Wilson intervals. MEC counts "
+    "Numbers are means over samples with bootstrap 95% intervals; shares of samples have Wilson intervals. MEC counts "
     f"distinct masked images. {DASH} means that a method has no such number. Methods are ranked by the column in bold."
 )
-AREAS = "@30 and @50 are the insertion score at 30 % and 50 % of the area, linear between regions."
+AREAS = "@30 and @50 are the insertion score at 30% and 50% of the area, linear between regions."
 REST = (
     "Score is the score of the mask alone, Score of rest that of the image without the mask (lower is better); the "
     "latter is the closest number to the DelAUC that the paper lists for direct masks."
@@ -28,7 +28,7 @@ UNCACHED = (
 REPAIRED = (
     "For wrong answers: Repair Rate is the share of answers that the mask, or a prefix of the ordering, repairs, and "
     "failed the number of the others. AMCR is the mean of the smallest area whose removal repairs the answer (1 if "
-    "none does), CSR@10 the share of samples for which that area is at most 10 %. Kept is the area of the mask, or "
+    "none does), CSR@10 the share of samples for which that area is at most 10%. Kept is the area of the mask, or "
     "of the shortest prefix that repairs."
 )
 GRADIENTS = "A star (*) marks methods that use gradients first: these are not counted, the forwards that follow are."

@@ -32,7 +32,7 @@ SPREAD = {
 }
 """The numbers whose spread over the samples is drawn; all of them lie between 0 and 1."""
 BINS = 25
-OUTLINED = "Outlined: the mask, or the shortest prefix of an ordering that keeps 80 % of the score of the whole image."
+OUTLINED = "Outlined: the mask, or the shortest prefix of an ordering that keeps 80% of the score of the whole image."
 
 
 def bench_report(runs: Sequence[Path]) -> str:

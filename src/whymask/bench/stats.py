@@ -12,7 +12,7 @@ DRAWS = 5000
 
 
 def intervals(values: Floats) -> Floats:
-    """Bootstrap 95 % intervals (2, columns) of the means of values (samples, columns)."""
+    """Bootstrap 95% intervals (2, columns) of the means of values (samples, columns)."""
     means = _resampled(len(values)) @ (values - values.mean(axis=0)).astype(np.float32)
     bounds: Floats = values.mean(axis=0) + np.quantile(means, [0.025, 0.975], axis=0)
     return bounds

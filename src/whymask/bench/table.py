@@ -96,7 +96,7 @@ def in_order(names: Iterable[str]) -> dict[str, Column]:
 
 @dataclass(frozen=True)
 class Cell:
-    """A mean over samples, or a mean difference, with its 95 % interval: Wilson's for shares, else bootstrap."""
+    """A mean over samples, or a mean difference, with its 95% interval: Wilson's for shares, else bootstrap."""
 
     mean: float
     low: float

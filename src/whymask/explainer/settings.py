@@ -31,15 +31,16 @@ class Settings:
     Args:
         method: a recipe (see `whymask methods`). A search for a mask, such as "discs+swap" or the paper's "trace",
             returns an EvidenceMask, a full search such as "trace+greedy" an Ordering. By default "smallest", the fewest
-            regions that keep 90 % of the full score, or, where k or alternatives are given, "discs+swap".
+            regions that keep 90% of the full score, or "discs+swap", where k or alternatives are given and in a repair.
         k: number of regions of the mask, or "auto", the fewest that are enough. For methods with a given size the
             default is the model's (8 for classifiers, 10 for models that answer questions).
         alternatives: how many further masks to search for, each with at most half of its regions in any before.
         regions: "slico:64", "grid:8x8", "slico:64/4" (nested: each of 64 cut into four, for finer masks), a label-map
             file, a label map (H, W) or masks (m, H, W).
         fill: what masked regions show: "black", "mean", "blur", "dark_defocus", "noise", a colour or an image. With a
-            list of them, or "several" (black, blur and noise), a mask is scored on each: evidence that does not depend
-            on one fill. By default "several" for "smallest" and "discs+swap", and "black", the paper's, for all others.
+            list of them, a mask is scored on each: evidence that does not depend on one fill. "several" stands for
+            black, blur and noise, also in a list: "several,mean" has four fills. By default "several" for "smallest"
+            and "discs+swap", and "black", the paper's, for all other methods and for repairs.
         over_fills: on several fills, whether a set counts by its "mean" score over them or by its "min", the lowest.
         resize: "own" (the model's preprocessing), "squash" (the whole image to the model's square) or "none".
         seed: seed of every random choice, together with the image.

@@ -19,7 +19,7 @@ Fill: TypeAlias = str | tuple[int, int, int] | ImageSource
 """A name in FILLS, a colour ("#80b0ff", "red", (r, g, b)) or an image."""
 
 Fills: TypeAlias = Fill | list[Fill] | tuple[Fill, ...]
-"""One fill, several of them (also as one text, "black,blur"), or "several", which stands for SEVERAL."""
+"""One fill, several of them (also as one text, "black,blur"); "several" stands for SEVERAL."""
 
 FILLS = ("black", "mean", "blur", "dark_defocus", "noise")
 SEVERAL = ("black", "blur", "noise")  # masks that hold on these hold on others (docs/fills.md)
@@ -27,10 +27,10 @@ MOST_FILLS = 8
 
 
 def fills_of(fill: Fills) -> tuple[Fill, ...]:
-    """The fills that a user means.
+    """The fills that a user means. In a list, "several" stands for those of SEVERAL that are not named beside it.
 
-    >>> fills_of("several,mean"), fills_of("black, rgb(9, 9, 9)"), fills_of((255, 0, 0))
-    (('black', 'blur', 'noise', 'mean'), ('black', 'rgb(9, 9, 9)'), ((255, 0, 0),))
+    >>> fills_of("several,mean"), fills_of("blur,several"), fills_of((255, 0, 0))
+    (('black', 'blur', 'noise', 'mean'), ('blur', 'black', 'noise'), ((255, 0, 0),))
     """
     fills: tuple[Any, ...] = (fill,)
     if isinstance(fill, str):
@@ -40,13 +40,14 @@ def fills_of(fill: Fills) -> tuple[Fill, ...]:
     elif isinstance(fill, list | tuple):
         colour = fill and all(isinstance(part, Number) for part in fill)
         fills = (tuple(fill),) if colour else tuple(fill)
-    fills = tuple(one for part in fills for one in (SEVERAL if isinstance(part, str) and part == "several" else [part]))
-    if not 1 <= len(fills) <= MOST_FILLS:
-        raise WhymaskError(f"a search uses 1 to {MOST_FILLS} fills, not {len(fills)}.")
     names = [one for one in fills if isinstance(one, str)]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice:
         raise WhymaskError(f"the fill {twice!r} is named twice.")
+    more = [name for name in SEVERAL if name not in names]
+    fills = tuple(one for part in fills for one in (more if isinstance(part, str) and part == "several" else [part]))
+    if not 1 <= len(fills) <= MOST_FILLS:
+        raise WhymaskError(f"a search uses 1 to {MOST_FILLS} fills, not {len(fills)}.")
     return fills
 
 

@@ -15,7 +15,7 @@ class Curves:
     """The replay of an ordering: regions enter an empty image, or leave the full one, one by one.
 
     After t regions, areas[t - 1] of the image is kept (or removed), insertion[t - 1] is the score of the image with
-    only these regions and deletion[t - 1] the score of the image without them. Curves start at 0 %: insertion from
+    only these regions and deletion[t - 1] the score of the image without them. Curves start at 0%: insertion from
     the empty image, which is deletion[-1], deletion from the full one, insertion[-1].
 
     >>> curves = Curves(np.array([.25, .5, .75, 1]), np.array([.2, .8, .9, .7]), np.array([.6, .3, .2, .1]))
@@ -34,17 +34,17 @@ class Curves:
 
     @property
     def x(self) -> Floats:
-        """Area shares with the 0 % point, (n + 1,)."""
+        """Area shares with the 0% point, (n + 1,)."""
         return np.concatenate([[0.0], self.areas])
 
     @property
     def insertion_curve(self) -> Floats:
-        """Insertion scores with the 0 % point, (n + 1,)."""
+        """Insertion scores with the 0% point, (n + 1,)."""
         return np.concatenate([self.deletion[-1:], self.insertion])
 
     @property
     def deletion_curve(self) -> Floats:
-        """Deletion scores with the 0 % point, (n + 1,)."""
+        """Deletion scores with the 0% point, (n + 1,)."""
         return np.concatenate([self.insertion[-1:], self.deletion])
 
     @property

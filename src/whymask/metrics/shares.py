@@ -5,7 +5,7 @@ from statistics import NormalDist
 
 
 def wilson(share: float, count: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share of `count` samples; it has a width even where all samples agree."""
+    """Wilson's 95% interval of a share of `count` samples; it has a width even where all samples agree."""
     z = NormalDist().inv_cdf(0.975)
     scale = 1 + z**2 / count
     centre = (share + z**2 / (2 * count)) / scale

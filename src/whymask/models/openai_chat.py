@@ -8,6 +8,7 @@ from typing import Any, Self, cast
 from whymask.errors import WhymaskError, whole
 from whymask.images.imaging import ImageSource, Resize, WholeImage
 from whymask.models.base import Bound, Response, View, composed
+from whymask.models.chat.asking import ROUTE, ask
 from whymask.models.chat.engine import Request
 from whymask.models.chat.messages import LOSSY, Conversation, Pictures, bearer, check_format
 from whymask.models.chat.probe import cut, probe
@@ -94,7 +95,7 @@ class OpenAIChatModel(Served):
         if floor is not None and not 0 <= floor <= 1:
             raise WhymaskError(f"floor must lie in [0, 1], not {floor!r}.")
         self.form = check_format(image_format)
-        talk = Conversation(
+        self.talk = Conversation(
             model,
             system,
             None if seed is None else whole("seed", seed, 0),
@@ -105,7 +106,7 @@ class OpenAIChatModel(Served):
         self.geometry = WholeImage(max_side)
         self.remote = Remote(
             base_url,
-            "/chat/completions" if prompt is None else "/generate",
+            ROUTE if prompt is None else "/generate",
             timeout=timeout,
             retries=retries,
             concurrency=concurrency,
@@ -118,7 +119,7 @@ class OpenAIChatModel(Served):
         self.floor, self.floored = floor, 0
         # Several rounds, so that one slow answer does not leave the server idle.
         self.batch_size = 8 * self.remote.at_once
-        self.engine = probe(partial(self._ask, images=0), talk, Replies(self.remote.shown, model), prompt)
+        self.engine = probe(partial(self._ask, images=0), self.talk, Replies(self.remote.shown, model), prompt)
         self.labels = self.engine.words = Words(self.engine.words)
         self._known: dict[tuple[str, str], Said | None] = {}
         self.settings = {"url": self.remote.shown, "scores": self.engine.level}
@@ -237,4 +238,5 @@ class OpenAIChatModel(Served):
 
     def _ask(self, requests: Sequence[Request[Any]], images: int = 1) -> list[Any]:
         """What was read from the replies; a grey image is none of those that each request is about."""
-        return self.remote.ask([(request.body, request.read) for request in requests], [images] * len(requests))
+        sent = [(request.body, request.read) for request in requests]
+        return ask(self.remote, self.talk, sent, [images] * len(requests))

@@ -12,6 +12,7 @@ import numpy as np
 from whymask.errors import WhymaskError, whole
 from whymask.images.imaging import Canvas, ImageSource, Resize, WholeImage
 from whymask.models.base import Bound, Response, Target, View, composed
+from whymask.models.chat.asking import ROUTE, ask
 from whymask.models.chat.messages import LOSSY, Conversation, Pictures, bearer, check_format
 from whymask.models.chat.probe import LATER, PLAIN, QUESTION
 from whymask.models.dialogue import MARKED
@@ -79,7 +80,7 @@ class AnsweringModel(Served):
             raise WhymaskError(f"temperature must lie in (0, 2], not {temperature!r}: answers have to vary.")
         self.remote = Remote(
             base_url,
-            "/chat/completions",
+            ROUTE,
             timeout=timeout,
             retries=retries,
             concurrency=concurrency,
@@ -156,9 +157,11 @@ class AnsweringModel(Served):
         """So many answers to each image, in as few requests as the server allows."""
         most = min(count, self.at_once)
         asked = [(i, min(most, count - start)) for i in range(len(images)) for start in range(0, count, most)]
-        options: dict[str, Any] = {"max_tokens": tokens, "temperature": temperature}
+        options: dict[str, Any] = {"tokens": tokens, "temperature": temperature}
         pictures = [Pictures(image, form=self.form) for image in images]
-        replies = self.remote.ask(
+        replies = ask(
+            self.remote,
+            self.talk,
             [
                 (partial(self.talk.body, pictures[i], questions[i], **options, **several(number)), self._read)
                 for i, number in asked
@@ -178,10 +181,10 @@ class AnsweringModel(Served):
         while count > 1:
             body = partial(self.talk.body, Pictures(PLAIN), QUESTION, temperature=self.temperature, **several(count))
             try:
-                (choices,) = self.remote.ask([(body, self._choices)], [0])
+                (choices,) = ask(self.remote, self.talk, [(body, self._choices)], [0])
                 return min(len(choices), count)
             except StatusError as error:
-                if error.status in LATER:
+                if error.status in (404, *LATER):
                     raise
                 count //= 2
         return 1

@@ -45,8 +45,8 @@ class PhotoCheck:
     @property
     def carried(self) -> float:
         """The least share of its score that the evidence keeps on the fills that the search did not use."""
-        most = min(self.score, self.full)
-        return min(self.fills.values(), default=0.0) / most if most else 0.0
+        claimed = AT.claimed(self.full, self.score)
+        return min(self.fills.values(), default=0.0) / claimed if claimed else 0.0
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ SHUFFLED = (
     "seed changes."
 )
 CAVEATS = (
-    "Brackets hold 95 % intervals (Wilson's); few photos give wide ones, and other photos other numbers. Evidence that "
+    "Brackets hold 95% intervals (Wilson's); few photos give wide ones, and other photos other numbers. Evidence that "
     "shares few regions from seed to seed need not be wrong: an answer may have several. That regions are enough says "
     "neither that no others are, nor that the model looks at them as a person would."
 )

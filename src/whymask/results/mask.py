@@ -86,7 +86,7 @@ class EvidenceMask(Explanation):
 
     @property
     def intervals(self) -> dict[str, tuple[float, float]]:
-        """Where each score lies with 95 % confidence, where they are measured from answers; else empty.
+        """Where each score lies with 95% confidence, where they are measured from answers; else empty.
 
         The answers are none of those by which the search has chosen the mask.
         """

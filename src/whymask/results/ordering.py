@@ -50,7 +50,7 @@ class Ordering(Explanation):
 
     @property
     def prefix(self) -> int:
-        """The prefix to show first: that keeps 80 % of the full score, or the initial mask without a replay."""
+        """The prefix to show first: that keeps 80% of the full score, or the initial mask without a replay."""
         return self.curves.prefix() if self.curves else self.kept or min(8, self.n)
 
     @property

@@ -63,7 +63,7 @@ class Thresholds:
 
     Args:
         share: of the whole image's score, what is enough; also, of the mask's own score, what is about as high.
-        carried: of the mask's score, what it must keep on fills that the search did not use.
+        carried: of the mask's score, what it must keep on fills that the search did not use (`claimed`).
         chance: the share of other answers that may score about as high as the mask does.
         least: a lower score is no answer, whatever it is compared with.
         few: the share of the image that a few regions may cover; a mask that is larger shows nothing about them.
@@ -79,6 +79,17 @@ class Thresholds:
         for name, value in vars(self).items():
             if not 0 <= value <= 1:
                 raise WhymaskError(f"the threshold {name} must lie in [0, 1], not {value}.")
+
+    def claimed(self, full: float, score: float) -> float:
+        """The score that a mask must carry to other fills: its own, or the whole image's where that is lower.
+
+        A whole image that hardly supports the answer is no measure, since anything would be enough compared with it:
+        it counts for no less than a share of the mask's score.
+
+        >>> [Thresholds().claimed(full, score=0.8) for full in (0.9, 0.6, 0.0)]
+        [0.8, 0.6, 0.4]
+        """
+        return min(score, max(full, self.carried * score))
 
 
 class Verdict(NamedTuple):
@@ -111,7 +122,7 @@ def judge(
     - not_above_chance: so do the masks that were found for other answers, where some were searched;
     - not_enough: the mask scores less than it should: `goal`, or by default a share of the whole image's score; or it
       covers most of the image;
-    - one_fill: on a fill that the search did not use, less than half of the score is left;
+    - one_fill: on a fill that the search did not use, less than half of the score is left (`Thresholds.claimed`);
     - redundant: the rest of the image, without the mask, is enough as well;
     - enough: none of these.
 
@@ -161,11 +172,14 @@ def judge(
         return Verdict("not_enough", _not_enough(full, score, area, suffices, goal, at))
     if controls and controls.fills:
         worst, left = min(controls.fills.items(), key=lambda item: item[1])
-        if left < at.carried * min(score, full):
+        if left < at.carried * at.claimed(full, score):
+            claim, whole = "are enough", ""
+            if score > full:  # what is left may be enough too: the whole image can score even less
+                claim, whole = "score this high", f"; the whole image scores {full:.2f}"
             return Verdict(
                 "one_fill",
-                f"These regions are enough only where the rest is {_listed(fill) or 'filled as in the search'}: with "
-                f"{IN_ITS_PLACE.get(worst, worst)} in its place the score falls from {score:.2f} to {left:.2f}.",
+                f"These regions {claim} only where the rest is {_listed(fill) or 'filled as in the search'}: with "
+                f"{IN_ITS_PLACE.get(worst, worst)} in its place the score falls from {score:.2f} to {left:.2f}{whole}.",
             )
     if removed >= needed:
         return Verdict(
@@ -192,7 +206,7 @@ def measured(found: Verdict, *, score: float, needed: float, answers: int) -> Ve
     low, high = interval(score, answers)
     open_to_doubt = f": it is not certain whether that is at least {needed:.2f}" if low < needed <= high else ""
     return found._replace(
-        sentence=f"{found.sentence} Scores are measured from {answers} answers each: with 95 % confidence these "
+        sentence=f"{found.sentence} Scores are measured from {answers} answers each: with 95% confidence these "
         f"regions score between {low:.2f} and {high:.2f}{open_to_doubt}."
     )
 

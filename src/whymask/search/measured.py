@@ -15,13 +15,13 @@ from whymask.search.objective import Response, unpack
 from whymask.search.oracle import Oracle, Query, Responses, key_of_all
 from whymask.search.protocol import Found, Selection
 
-NORMAL = 1.959964  # of 95 %
+NORMAL = 1.959964  # of 95%
 SETTLED = 1.2816  # standard deviations, a tenth on each side, after which a set is asked about no more
 ASKED = 4  # times, at most, that a search asks about one masked image
 
 
 def interval(score: float, answers: int, deviations: float = NORMAL) -> tuple[float, float]:
-    """Wilson's interval of a share of `answers` answers, by default at 95 %.
+    """Wilson's interval of a share of `answers` answers, by default at 95%.
 
     For a mean of similarities in [0, 1] it is at least as wide as it must be: none varies more than yes and no do.
 

@@ -13,7 +13,10 @@ from whymask.search.objective import SUFFICIENCY, AnyObjective, Objective
 from whymask.search.protocol import Initialiser, Problem, Selection
 from whymask.search.race import RACED, race
 from whymask.search.stage import stage
+from whymask.search.surrogate import Surrogate
 from whymask.search.swap import exchange
+
+LIKELIEST = 24  # discs that race to begin another mask
 
 
 @stage(
@@ -46,6 +49,8 @@ def others(
         if problem.centroids is not None and (not found or problem.archive.fills > 1):
             compact = np.array([row for row in compact_masks(problem, size, problem.n) if different(row)])
             if len(compact):
+                if problem.archive.fills > 1:
+                    compact = _likeliest(problem, compact, objective, selection)
                 yield from race(problem, compact, objective, replace(selection, others=tuple(found)))
         rows, scores = problem.archive.scored(objective)
         fits = np.array([int(row.sum()) == size and different(row) for row in rows])
@@ -57,6 +62,14 @@ def others(
         found.append((yield from _beside(search, selection, found)))
     best = max([selection, *found], key=lambda one: one.score or 0.0)
     return replace(best, others=tuple(one for one in [selection, *found] if one is not best))
+
+
+def _likeliest(problem: Problem, compact: Bools, objective: Objective, selection: Selection) -> Bools:
+    """The discs that score most by what is known so far: a race of all would take the budget of the masks."""
+    learned = Surrogate(problem, objective)
+    rows, scores, answers = problem.archive.near(objective, selection.mask)
+    learned.fit(rows, scores, selection.mask, answers)
+    return compact[np.sort(np.argsort(-(compact @ learned.mean), kind="stable")[:LIKELIEST])]
 
 
 def _beside(search: Initialiser, selection: Selection, found: Sequence[Selection]) -> Initialiser:

@@ -21,7 +21,7 @@ from whymask.serve.jobs import Job, Jobs, QueueFullError
 from whymask.serve.limits import Turns, Uploads, unavailable
 from whymask.serve.offer import page_options
 from whymask.serve.request import MAX_BYTES, Request, read_image
-from whymask.serve.what_if import MOST_WAITING, QUESTION_BYTES, parsed_regions
+from whymask.serve.what_if import MOST_WAITING, QUESTION_BYTES, parsed_question
 from whymask.views.document import document
 from whymask.views.report import VIEWER, asset, report
 
@@ -214,7 +214,7 @@ def what_if_routes(jobs: Jobs, history: History, uploads: Uploads) -> APIRouter:
         body = await uploads.read(request)
         if history.path(name) is None:
             raise RequestError(404, "there is no such result.")
-        return await jobs.what_ifs.ask(name, parsed_regions(body))
+        return await jobs.what_ifs.ask(name, *parsed_question(body))
 
     return router
 

@@ -14,7 +14,7 @@ from typing import Any
 from whymask.errors import WhymaskError
 from whymask.explainer.restored import Shown, WhatIf
 from whymask.models.base import Model
-from whymask.results.base import Explanation
+from whymask.results import EvidenceMasks, Explanation
 from whymask.serve.guard import RequestError
 from whymask.serve.history import History
 from whymask.serve.limits import unavailable
@@ -31,10 +31,14 @@ REGIONS = 10_000  # in a question
 
 @dataclass(eq=False)
 class Question:
-    """Some regions of a result, and the answer once the model has given it."""
+    """Some regions of a result, and the answer once the model has given it.
+
+    Where a result holds masks for several answers, `mask` is the number of the one that is asked about.
+    """
 
     name: str
     regions: list[int]
+    mask: int = 0
     answer: "Future[Shown]" = field(default_factory=Future)
 
 
@@ -50,12 +54,12 @@ class WhatIfs:
     ) -> None:
         self.history, self.models, self.loaded, self.changed = history, models, loaded, changed
         self.waiting: deque[Question] = deque()
-        self.held: OrderedDict[str, WhatIf] = OrderedDict()  # by result, the latest last
+        self.held: OrderedDict[tuple[str, int], WhatIf] = OrderedDict()  # by result and mask, the latest last
         self.stopped = False
 
-    async def ask(self, name: str, regions: list[int]) -> dict[str, Any]:
+    async def ask(self, name: str, regions: list[int], mask: int = 0) -> dict[str, Any]:
         """What the model makes of these regions of a result."""
-        question = Question(name, regions)
+        question = Question(name, regions, mask)
         with self.changed:
             if self.stopped or len(self.waiting) >= MOST_WAITING:
                 raise unavailable("questions")
@@ -74,7 +78,7 @@ class WhatIfs:
             if not question.answer.set_running_or_notify_cancel():
                 continue  # nobody waits for it any more
             try:
-                question.answer.set_result(self._what_if(question.name).ask(question.regions))
+                question.answer.set_result(self._what_if(question.name, question.mask).ask(question.regions))
             except (WhymaskError, RequestError) as error:
                 question.answer.set_exception(error)
             except BaseException as error:
@@ -85,7 +89,8 @@ class WhatIfs:
 
     def forget(self, name: str) -> None:
         """Drop what is held of a result."""
-        self.held.pop(name, None)
+        for key in [key for key in self.held if key[0] == name]:
+            self.held.pop(key, None)
 
     def stop(self) -> None:
         """Take no more questions, and end those that wait."""
@@ -95,15 +100,18 @@ class WhatIfs:
             while True:
                 self.waiting.popleft().answer.cancel()
 
-    def _what_if(self, name: str) -> WhatIf:
+    def _what_if(self, name: str, mask: int) -> WhatIf:
         """The image of a result on its model: that of its last question, or made from its file."""
-        what_if = self.held.pop(name, None)
+        what_if = self.held.pop((name, mask), None)
         if what_if is None:
             result = self.history.load(name)
             if result is None:
                 raise RequestError(404, "there is no such result.")
-            what_if = WhatIf(result, self._model(result))
-        self.held[name] = what_if
+            masks = result.each if isinstance(result, EvidenceMasks) else (result,)
+            if mask >= len(masks):
+                raise WhymaskError(f"this result has no mask {mask}: its masks are numbered 0 to {len(masks) - 1}.")
+            what_if = WhatIf(masks[mask], self._model(result))
+        self.held[name, mask] = what_if
         while len(self.held) > HELD:
             self.held.popitem(last=False)
         if self.history.path(name) is None:  # deleted meanwhile: `forget` may have come before it was held
@@ -125,12 +133,15 @@ class WhatIfs:
         raise WhymaskError(f"this server does not have {name}, the model of this result.")
 
 
-def parsed_regions(body: bytes) -> list[int]:
-    """The regions that a client sent as {"regions": [...]}."""
+def parsed_question(body: bytes) -> tuple[list[int], int]:
+    """The regions that a client sent as {"regions": [...]}, and the number of the mask, "mask", by default 0."""
     try:
-        given = json.loads(body)["regions"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        given = None
+        question = json.loads(body)
+        given, mask = question["regions"], question.get("mask", 0)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        given, mask = None, 0
     if not isinstance(given, list) or len(given) > REGIONS or any(type(one) is not int for one in given):
         raise WhymaskError('a question must look like {"regions": [0, 3]}.')
-    return given
+    if type(mask) is not int or mask < 0:
+        raise WhymaskError('"mask" must be the number of a mask of the result, counted from 0.')
+    return given, mask

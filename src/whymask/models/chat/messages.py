@@ -4,7 +4,7 @@ import os
 import re
 from base64 import b64encode
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import BytesIO
 from threading import Lock
 from typing import Any
@@ -57,7 +57,7 @@ class Pictures:
             return self._encoded
 
 
-@dataclass(frozen=True)
+@dataclass
 class Conversation:
     """What all requests to a chat server share.
 
@@ -68,9 +68,12 @@ class Conversation:
     system: str | None = None
     seed: int | None = None  # of the server's sampling
     max_pixels: int | None = None  # to which the server's own preprocessing reduces an image
+    limit: str = field(default="max_tokens", init=False)  # the name of the field, which depends on the model
 
-    def body(self, pictures: Pictures, question: str, said: str | None = None, **fields: Any) -> dict[str, Any]:
-        """The JSON of a request for one token, or for none after what the model is made to have said."""
+    def body(
+        self, pictures: Pictures, question: str, said: str | None = None, *, tokens: int = 1, **fields: Any
+    ) -> dict[str, Any]:
+        """The JSON of a request for an answer, or for none after what the model is made to have said."""
         content: list[dict[str, Any]] = [
             {"type": "image_url", "image_url": {"url": f"data:image/{pictures.form};base64,{one}"}}
             for one in pictures.encoded
@@ -80,7 +83,7 @@ class Conversation:
         ]
         if self.system is not None:
             messages.insert(0, {"role": "system", "content": self.system})
-        body: dict[str, Any] = {"model": self.model, "messages": messages, "max_tokens": 1, "temperature": 0}
+        body: dict[str, Any] = {"model": self.model, "messages": messages, self.limit: tokens, "temperature": 0}
         if said is not None:
             messages.append({"role": "assistant", "content": said})
             body |= {"add_generation_prompt": False, "continue_final_message": True}

@@ -42,7 +42,9 @@ def probe(ask: Ask, talk: Conversation, replies: Replies, prompt: str | None) ->
     likeliest = TopTokens(talk, replies)
     try:
         (first,) = ask([likeliest.following(plain, QUESTION)])
-    except LackingError as error:
+    except (LackingError, StatusError) as error:
+        if isinstance(error, StatusError) and "logprobs" not in str(error):  # OpenAI's reasoning models have none
+            raise
         hint = f"answers:{replies.model} measures scores from answers instead"
         raise LackingError(f"{str(error).rstrip('.')}; {hint}.") from None
     by_prompt = PromptTokens(talk, replies)

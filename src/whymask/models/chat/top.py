@@ -17,7 +17,7 @@ class Chat(Engine):
 
     def generated(self, pictures: Pictures, question: str, tokens: int) -> Request[str]:
         """The model's own answer, by an ordinary request."""
-        return Request(partial(self.talk.body, pictures, question, max_tokens=tokens), self._text)
+        return Request(partial(self.talk.body, pictures, question, tokens=tokens), self._text)
 
     def _text(self, reply: Any) -> str:
         """The text of an answer; nothing where the model ends it at once."""

@@ -220,7 +220,7 @@ whymask.Comparison = class Comparison {
   /** Show the left photo up to this percentage of the width. */
   #wipe(edge) {
     this.edge.value = edge;
-    this.edge.setAttribute("aria-valuetext", `${edge} % of the width`);
+    this.edge.setAttribute("aria-valuetext", `${edge}% of the width`);
     this.pair.style.setProperty("--edge", `${edge}%`);
   }
 };

@@ -55,7 +55,7 @@ whymask.Curves = class Curves extends whymask.Plot {
     super(
       `Score over the share of the area. Inserting regions: area under the curve ${ins}. Deleting them: ${del}.`,
       "share of the area, most important regions first",
-      [[0, "0"], [0.25, "25"], [0.5, "50"], [0.75, "75"], [1, "100 %"]],
+      [[0, "0"], [0.25, "25"], [0.5, "50"], [0.75, "75"], [1, "100%"]],
     );
     const last = curves.areas.length - 1;
     this.x = [0, ...curves.areas];

@@ -56,8 +56,8 @@ function update() {
 }
 
 function describeShare() {
-  at("share").textContent = `${form.keep.value}\u00a0%`;
-  form.keep.setAttribute("aria-valuetext", `${form.keep.value} % of the score`);
+  at("share").textContent = `${form.keep.value}%`;
+  form.keep.setAttribute("aria-valuetext", `${form.keep.value}% of the score`);
 }
 
 /** The methods that answer the question and that the model can run, under headings, the usual one first. */

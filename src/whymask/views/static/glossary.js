@@ -31,8 +31,8 @@ whymask.TERMS = {
   "without a cache": "How many forwards the search would have taken if it had not reused the scores of masked images.",
   "replay": "A second run of the order, region by region, to draw the curves.",
   "seed": "The number from which the random choices of a search start. The same seed gives the same result.",
-  "insertion at a share": "The insertion score at 30 % or 50 % of the area.",
-  "best insertion up to a share": "The highest insertion score up to 30 % or 50 % of the area.",
+  "insertion at a share": "The insertion score at 30% or 50% of the area.",
+  "best insertion up to a share": "The highest insertion score up to 30% or 50% of the area.",
   "highest insertion": "The highest insertion score at any area.",
 };
 

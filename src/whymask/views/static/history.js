@@ -76,7 +76,7 @@ function runningEntry(job) {
 
 function state(job) {
   if (job.state === "queued") return place(job);
-  return job.expected ? `Running, about ${Math.round(100 * Math.min(job.forwards / job.expected, 1))} %` : "Running";
+  return job.expected ? `Running, about ${Math.round(100 * Math.min(job.forwards / job.expected, 1))}%` : "Running";
 }
 
 function pastEntry(entry) {

@@ -40,7 +40,7 @@ function questions(id, entry, talks) {
       && ["Find other masks", `Up to two others of ${k} region${k > 1 ? "s" : ""} that may be enough as well.`, { k, alternatives: 2 }],
     talks && entry.kind !== "masks" && entry.prediction !== null && entry.prediction.trim().includes(" ")
       && ["Explain each word", "The evidence for every word of the answer.", { words: "yes" }],
-    entry.kind === "ordering" && ["Find the fewest regions", "Which few are enough to keep 90 % of the score?", { keep: "0.9" }],
+    entry.kind === "ordering" && ["Find the fewest regions", "Which few are enough to keep 90% of the score?", { keep: "0.9" }],
     entry.kind === "mask" && ["Rank all regions", "From the most to the least important, with curves.", { method: "discs+swap+lean" }],
   ].filter(Boolean).map(([title, about, wish]) => question(id, title, about, wish));
 }

@@ -36,7 +36,7 @@ whymask.named = (label) => whymask.quoted(label.length > 60 ? `${label.slice(0, 
 /** A template with elements in it, as a list of texts and elements; and such a list as text. */
 whymask.words = (texts, ...values) => texts.flatMap((text, i) => [text, ...[values[i] ?? ""].flat()]);
 whymask.text = (words) => words.map((word) => word.textContent ?? word).join("");
-whymask.percent = (share) => `${(100 * share).toFixed(share > 0 && share < 0.0995 ? 1 : 0)} %`;
+whymask.percent = (share) => `${(100 * share).toFixed(share > 0 && share < 0.0995 ? 1 : 0)}%`;
 
 /** The heading; one that would push the photo off the screen is smaller, and shows its first lines until it is unfolded. */
 whymask.heading = function heading(...parts) {
@@ -115,6 +115,12 @@ whymask.scored = function scored(label) {
       canvas.setAttribute("aria-label", `${label}: ${detail}, score ${score === null ? "not known" : two(score)}`);
     },
   };
+};
+
+/** Show a view in place of what is there. */
+whymask.put = function put(panel, view) {
+  panel.replaceChildren(...view.children);
+  view.start();
 };
 
 /** A key of a legend. */

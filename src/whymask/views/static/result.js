@@ -26,9 +26,9 @@ export async function show(ids, turn, tryOwn) {
   offerOthers();
 }
 
-/** What the model of a result makes of some of its regions. */
-const whatIf = ({ id }, regions) =>
-  api(`/api/results/${encodeURIComponent(id)}/what-if`, { method: "POST", body: JSON.stringify({ regions }) });
+/** What the model of a result, and of one of its masks where it has a `number`, makes of some regions. */
+const whatIf = ({ id, number }, regions) =>
+  api(`/api/results/${encodeURIComponent(id)}/what-if`, { method: "POST", body: JSON.stringify({ regions, mask: number }) });
 
 /** What can be saved of a result, others to compare it with, and of an example a way to one's own image. */
 function links(id, beside, tryOwn) {

@@ -31,10 +31,11 @@ whymask.mount = function mount(root, doc, { extra = () => null, ask = null, besi
     }
     const image = await images[entry.picture];
     if (wanted !== number) return; // another tab was chosen meanwhile
+    const put = (view) => whymask.put(panel, view);
     const asked = ask && ((regions) => ask(entry, regions));
-    const view = new (entry.kind === "masks" ? whymask.WordsView : whymask.View)(entry, image, extra(entry), asked);
-    panel.replaceChildren(...view.children);
-    view.start();
+    const alone = ask && ((mask) => whymask.alone(entry, image, mask, { ask, put, back: () => show(number) }));
+    if (entry.kind === "masks") put(new whymask.WordsView(entry, image, extra(entry), alone));
+    else put(new whymask.View(entry, image, extra(entry), asked));
     root.dataset.ready = number;
   };
   root.classList.add("wm");

@@ -6,9 +6,12 @@ whymask.WordsView = class WordsView {
   static SCORES = { full_score: ["whole image", "whole"], score: ["only its regions", "only"], blank_score: ["blank image", "blank"] };
   static ROLES = { prior: "the image does not support it", unlikely: "the model finds it unlikely" };
 
-  /** An explanation of kind "masks" from the document. `extra` goes below the heading. */
-  constructor(entry, image, extra) {
-    Object.assign(this, { entry, image, pointed: null, pinned: new Map() }); // pinned words, each with its colour
+  /**
+   * An explanation of kind "masks" from the document. `extra` goes below the heading. Where a model can be asked,
+   * `whatIf(number)` opens a mask to be changed.
+   */
+  constructor(entry, image, extra, whatIf) {
+    Object.assign(this, { entry, image, whatIf, pointed: null, pinned: new Map() }); // pinned words, each with its colour
     this.ofText = entry.text !== null;
     const listed = this.ofText ? entry.words : entry.each.map((mask, number) => ({
       text: mask.target.label, role: "content", full_score: mask.full_score, blank_score: mask.blank_score,
@@ -27,7 +30,7 @@ whymask.WordsView = class WordsView {
   #word({ mask: number, ...given }) {
     const mask = number === null ? null : this.entry.each[number];
     const { colours } = this.entry;
-    const word = { ...given, score: mask?.score ?? null, mask, colour: mask ? colours[number % colours.length] : "var(--bad)" };
+    const word = { ...given, number, score: mask?.score ?? null, mask, colour: mask ? colours[number % colours.length] : "var(--bad)" };
     if (word.role === "function") return word;
     const { el } = whymask;
     const columns = Object.entries(WordsView.SCORES).map(([name, [, kind]]) => {
@@ -57,8 +60,11 @@ whymask.WordsView = class WordsView {
     const size = regions ? el("small", {}, `${regions.length} of ${this.entry.n} regions, ${percent(area)}`) : null;
     const said = word.mask ? whymask.judgement({ code: word.mask.verdict.code, sentence: word.sentence })
       : el("p", {}, isolated(word.sentence));
+    const ask = word.mask && this.whatIf && el("button", { type: "button", class: "wm-ask" }, "What if\u2026");
+    if (ask) ask.addEventListener("click", () => this.whatIf(word.number));
     return el("section", { class: `wm-card wm-${word.role}`, hidden: "" },
-      el("h2", {}, isolated(word.text), " ", size), said, el("ul", {}, ...scores));
+      el("h2", {}, isolated(word.text), " ", size), said, el("ul", {}, ...scores),
+      ask && el("div", { class: "wm-toggles" }, ask));
   }
 
   #look(word) {
@@ -176,4 +182,16 @@ whymask.WordsView = class WordsView {
     const what = this.ofText ? "word" : "answer";
     return table([what, "verdict", "whole", "only its regions", "without them", "blank", "regions"], rows);
   }
+};
+
+/** Open the what-if of one of several masks, which is shown as if it were the only one; `back()` shows all again. */
+whymask.alone = function alone(entry, image, number, { ask, put, back }) {
+  const { el, View } = whymask;
+  const button = el("button", { type: "button" }, `Back to all ${entry.text === null ? "answers" : "words"}`);
+  button.addEventListener("click", back);
+  const about = { ...entry, ...entry.each[number], number };
+  const view = new View(about, image, el("div", { class: "wm-toggles" }, button), (regions) => ask(about, regions));
+  put(view);
+  view.whatIf.button.focus({ preventScroll: true });
+  view.whatIf.button.click();
 };
