@@ -18,38 +18,41 @@ GRID = grid_centroids(4, 4)
 EPS = np.finfo(np.float64).eps
 
 
-def apart(first, second, centroids=None):
-    """The distance of two sets (n,), or of points between sets: half of an exchange each, less where neighbours swap."""
-    change = first.astype(float) - second
-    total = 0.0
-    for i, one in enumerate(change):
-        for j, other in enumerate(change):
-            if centroids is None:
-                total += one * other * (i == j)
-            else:
-                gap = np.linalg.norm(centroids[i] - centroids[j])
-                total += one * other * (0.5 * (i == j) + 0.5 * np.exp(-0.5 * (gap / 0.15) ** 2))
-    return total / 2
+def products(first, second, centroids=None):
+    """x^T M y of sets (m, n) and (p, n), or of points between sets, as (m, p)."""
+    alike = np.eye(first.shape[1])
+    if centroids is not None:
+        gaps = np.linalg.norm(centroids[:, None] - centroids[None], axis=2)
+        alike = 0.5 * alike + 0.5 * np.exp(-0.5 * (gaps / 0.15) ** 2)
+    return first.astype(float) @ alike @ second.T.astype(float)
+
+
+def distances(first, second, centroids=None):
+    """Of sets (m, n) and (p, n), as (m, p): one for an exchange, less where neighbours are exchanged."""
+    changes = first[:, None].astype(float) - second
+    flat = changes.reshape(-1, first.shape[1])
+    squares = np.array([products(change[None], change[None], centroids)[0, 0] for change in flat])
+    return squares.reshape(changes.shape[:2]) / 2
 
 
 def posterior(rows, values, around, others, centroids=None, noise=0.03):
     """Mean and covariance of the change from `around` to others: sets on one fill, by the textbook's equations.
 
-    The variance is twice that of the values and the correlation exp(-distance / 4); the level is unknown.
+    The variance is twice that of the values and the correlation exp(-distance / 4), and a tenth of the variance for
+    each region is linear; the level is unknown.
     """
 
     def kernel(first, second):
-        return np.array([[2 * np.exp(-apart(x, y, centroids) / 4) for y in second] for x in first])
+        return 2 * np.exp(-distances(first, second, centroids) / 4) + 0.1 * products(first, second, centroids)
 
     scale = max(1e-3, values.std())
-    covariance = kernel(rows, rows) + 2 + noise * np.eye(len(rows))
-    ends = [*others, around]
-    gain = kernel(ends, rows) @ np.linalg.inv(covariance)
-    mean = scale * gain @ (values - values.mean()) / scale
-    left = scale**2 * (kernel(ends, ends) - gain @ kernel(rows, ends))
-    difference = np.hstack([np.eye(len(others)), -np.ones((len(others), 1))])
+    known = kernel(rows, rows) + 2 + noise * np.eye(len(rows))
+    ends = np.array([*others, around])
     # The level adds the same to `around` and to others, so it drops out of their difference.
-    return difference @ mean, difference @ left @ difference.T, scale
+    difference = np.hstack([np.eye(len(others)), -np.ones((len(others), 1))])
+    gain = difference @ kernel(ends, rows) @ np.linalg.inv(known)
+    left = difference @ kernel(ends, ends) @ difference.T - gain @ kernel(rows, ends) @ difference.T
+    return gain @ (values - values.mean()), scale**2 * left, scale
 
 
 def some_sets(count=40, k=5, seed=0, n=N):
@@ -89,7 +92,7 @@ def test_the_slope_is_the_gradient_of_the_expected_change():
     slope = fitted(rows, np.exp(values) - 0.001, around, centroids=GRID).slope
 
     def expected(point):
-        (change,), _, _ = posterior(rows, values, around, [point], GRID)
+        (change,), _, _ = posterior(rows, values, around, point[None], GRID)
         return change
 
     numeric = approx_fprime(around.astype(float), expected, 1e-5)
@@ -128,9 +131,9 @@ def test_of_too_many_sets_the_nearest_count(monkeypatch):
     monkeypatch.setattr(surrogate_module, "MOST", 20)
     rows = some_sets()
     scores = np.random.default_rng(5).random(len(rows))
-    distances = np.array([apart(row, rows[0], GRID) for row in rows])
-    nearest = np.sort(np.argsort(distances, kind="stable")[:10])
-    assert np.ptp(np.sort(distances)[[9, 10]]) > 1e-3  # no tie
+    (apart,) = distances(rows[:1], rows, GRID)
+    nearest = np.sort(np.argsort(apart, kind="stable")[:10])
+    assert np.ptp(np.sort(apart)[[9, 10]]) > 1e-3  # no tie
     found = fitted(rows, scores, rows[0], centroids=GRID)
     only = fitted(rows[nearest], scores[nearest], rows[0], centroids=GRID)
     np.testing.assert_allclose(found.slope, only.slope, rtol=1e-9)
@@ -154,19 +157,19 @@ def test_a_metric_does_not_depend_on_how_finely_regions_are_cut():
     fine = Metric(Problem(256, centroids=centres))
     rows = some_sets(12, n=64)
 
-    def distances(metric, sets):
+    def of(metric, sets):
         points = metric.features(sets)
         return ((points[:, None] - points[None]) ** 2).sum(axis=2) / 2
 
     # U leaves out a millionth of a variance; a set has up to 10 regions.
     bound = 4e-6 * 20**2
-    np.testing.assert_allclose(distances(fine, np.repeat(rows, 4, axis=1)), distances(coarse, rows), atol=bound)
+    np.testing.assert_allclose(of(fine, np.repeat(rows, 4, axis=1)), of(coarse, rows), atol=bound)
     corners = np.zeros((2, 64), dtype=bool)
     corners[0, 0] = corners[1, 63] = True
-    assert distances(coarse, corners)[0, 1] == pytest.approx(1, abs=1e-5)
+    assert of(coarse, corners)[0, 1] == pytest.approx(1, abs=1e-5)
     beside = np.zeros((2, 64), dtype=bool)
     beside[0, 0] = beside[1, 1] = True
-    assert 0.5 < distances(coarse, beside)[0, 1] < 0.8
+    assert 0.5 < of(coarse, beside)[0, 1] < 0.8
 
 
 def test_gains_are_those_of_normal_numbers():

@@ -69,7 +69,7 @@ def _likeliest(problem: Problem, compact: Bools, objective: Objective, selection
     learned = Surrogate(problem, objective)
     rows, scores, answers = problem.archive.near(objective, selection.mask)
     learned.fit(rows, scores, selection.mask, answers)
-    return compact[np.sort(np.argsort(-(compact @ learned.mean), kind="stable")[:LIKELIEST])]
+    return compact[np.sort(np.argsort(-learned.predict(compact)[0], kind="stable")[:LIKELIEST])]
 
 
 def _beside(search: Initialiser, selection: Selection, found: Sequence[Selection]) -> Initialiser:

@@ -56,14 +56,12 @@ class Observations:
         fill, row = np.nonzero(fresh)
         old, new = len(self.row), len(row)
         features = self.metric.features(rows[row])
-        squares = (features**2).sum(axis=1)
         before, self.rows = self.root, rows
         self.row, self.fill = np.concatenate([self.row, row]), np.concatenate([self.fill, fill])
         self._features = np.concatenate([self._features, features])
-        self._squares = np.concatenate([self._squares, squares])
+        self._squares = np.concatenate([self._squares, (features**2).sum(axis=1)])
         same = fill[:, None] == self.fill  # (new, p)
-        covariance = self.covariance(features, squares)
-        covariance = covariance * (FILLS + (1 - FILLS) * same) + LEVEL * same
+        covariance = np.add(*self.covariance(features)) * (FILLS + (1 - FILLS) * same) + LEVEL * same
         covariance[np.arange(new), old + np.arange(new)] += NOISE + variance[fill, row]
         if len(self._root) < old + new:
             self._root = np.zeros((2 * (old + new), 2 * (old + new)))
@@ -73,21 +71,22 @@ class Observations:
         self._root[old : old + new, :old] = -own @ (across.T @ before)
         self._root[old : old + new, old : old + new] = own
 
-    def covariance(self, features: Floats, squares: Floats) -> Floats:
-        """The covariance (m, p) of log F of sets, by their features (m, .) and the squares of these, with all here."""
-        return self.near(features, squares) + LINEAR * (features @ self._features.T)
+    def covariance(self, features: Floats) -> tuple[Floats, Floats]:
+        """The covariance of log F of sets, by their features (m, .), with all observations: the parts (m, p) of it.
 
-    def near(self, features: Floats, squares: Floats) -> Floats:
-        """The part of the covariance (m, p) that falls with the distance."""
-        distance = (squares[:, None] + self._squares - 2 * (features @ self._features.T)) / 2
-        return np.asarray(VARIANCE * np.exp(-distance.clip(0) / REACH))
+        One falls with the distance, the other is linear in the regions.
+        """
+        products = features @ self._features.T
+        distance = ((features**2).sum(axis=1)[:, None] + self._squares) / 2 - products
+        return VARIANCE * np.exp(-distance.clip(0) / REACH), LINEAR * products
 
 
 class Surrogate:
-    """A Gaussian process of log F over sets, whose covariance falls with their distance (`Metric`).
+    """A Gaussian process of log F over sets.
 
-    It expects nothing of sets far from all scored ones, and tells apart those that differ by a single exchange. Fills
-    differ in their level and a little in the rest; what is predicted is the mean over them.
+    Most of its covariance falls with the distance of two sets (`Metric`), so it can learn that regions count only
+    together, or that one makes up for another. A small part is linear in the regions, and is what is known of sets far
+    from all scored ones. Fills differ in their level and a little in the rest; what is predicted is the mean over them.
     """
 
     def __init__(self, problem: Problem, objective: Objective) -> None:
@@ -147,7 +146,7 @@ class Surrogate:
         """By how much log F is expected to rise with each region (n,), for small changes of `around`."""
         seen, features = self.observations, self.metric.features(self.around[None])
         weights = self._averaged * self._weights
-        near = weights * seen.near(features, (features**2).sum(axis=1))[0] / REACH
+        near = weights * seen.covariance(features)[0][0] / REACH
         by_set = np.bincount(seen.row, near + LINEAR * weights, minlength=len(seen.rows))
         return self.scale * self.metric.times(by_set @ seen.rows - near.sum() * self.around)
 
@@ -159,11 +158,10 @@ class Surrogate:
     def predict(self, rows: Bools) -> tuple[Floats, Floats]:
         """How much log F of sets (m, n) is expected to differ from that of `around`, and the standard deviation."""
         features = self.metric.features(np.concatenate([rows, self.around[None]]))
-        squares = (features**2).sum(axis=1)
         apart = ((features[:-1] - features[-1]) ** 2).sum(axis=1) / 2
         prior = self._averaged * 2 * (VARIANCE * (1 - np.exp(-apart / REACH)) + LINEAR * apart)
         with one_thread():
-            covariance = self.observations.covariance(features, squares)
+            covariance = np.add(*self.observations.covariance(features))
             difference = self._averaged * (covariance[:-1] - covariance[-1])  # (m, p)
             learned = self.observations.root @ difference.T
         deviation = np.sqrt((prior - (learned**2).sum(axis=0)).clip(0) + NOISE)
