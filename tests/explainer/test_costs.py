@@ -118,7 +118,7 @@ def test_scores_that_take_several_requests():
 def test_a_limit_below_what_a_result_needs():
     with serving(billed) as server:
         model = HttpModel(server.url, batch_size=1, max_requests=5)
-        with pytest.raises(WhymaskError, match="max_requests=5: pass a larger limit"):
+        with pytest.raises(WhymaskError, match="the limit max_requests=5 is reached"):
             whymask.explain(lit(1), model, target=1, **SEARCH)
     assert len(server.bodies) <= 5
 

@@ -113,6 +113,9 @@ def test_swap_stops_at_a_local_optimum_and_says_so():
     neighbours = single_exchanges(found.mask, np.zeros(10))
     assert respond(neighbours).max() <= found.score
     assert found.ledger.mec <= 120  # C(10, 3)
+    wide = run("random-k+swap", tangled(24), 24, params={"k": 3, "tries": 10_000})
+    assert wide.selection.local_optimum
+    assert wide.ledger.mec < 2024 / 2  # C(24, 3): not all of them
     assert not run("random-k+swap", respond, 10, params={"k": 3, "tries": 4}).selection.local_optimum
 
 

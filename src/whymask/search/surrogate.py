@@ -18,6 +18,7 @@ LINEAR = 0.1  # variance of what a region adds to log F in every set
 LEVEL = 2.0  # variance of the level of log F on each fill
 FILLS = 0.9  # correlation of log F on two fills
 NOISE = 0.03  # variance of what does not follow from nearby sets
+ROOM = 256  # by how many rows the memory of a matrix grows
 MOST = 1024  # observations to learn from; if there are more, the nearest half as many
 
 
@@ -64,7 +65,8 @@ class Observations:
         covariance = np.add(*self.covariance(features)) * (FILLS + (1 - FILLS) * same) + LEVEL * same
         covariance[np.arange(new), old + np.arange(new)] += NOISE + variance[fill, row]
         if len(self._root) < old + new:
-            self._root = np.zeros((2 * (old + new), 2 * (old + new)))
+            room = -(-(old + new) // ROOM) * ROOM
+            self._root = np.zeros((room, room))
             self._root[:old, :old] = before
         across = before @ covariance[:, :old].T  # (old, new)
         own = np.linalg.inv(np.linalg.cholesky(covariance[:, old:] - across.T @ across))

@@ -37,10 +37,10 @@ def swap(
 ) -> Initialiser:
     """A better mask of the same size, found by exchanges; never a worse one.
 
-    Up to `tries` masks are scored, `together` at a time; the default makes discs+swap cost what trace costs. Weights
-    of the regions are drawn from a surrogate of everything scored, and the best exchange of one to three regions under
-    them is tried next. The search ends early where no exchange of one region is left untried: the mask is then a local
-    optimum, and says so.
+    Up to `tries` masks are scored, `together` at a time; the default makes discs+swap cost what trace costs. They
+    differ from the best mask by one to three exchanges, and are those with the highest expected improvement under a
+    surrogate of everything scored so far. The search ends early if every exchange of one region has been tried: the
+    mask is then a local optimum (`Selection.local_optimum`).
     """
     return (yield from exchange(problem, selection, Objective.of(init_objective), tries, together))
 
@@ -71,7 +71,7 @@ def exchange(
         surrogate.fit(rows, scores, selection.mask, answers)
         known = {row.tobytes() for row in rows[rows.sum(axis=1) == size]}
         proposed = propose(selection.mask, surrogate, known, min(together, tries), rng, allowed)
-        if not len(proposed):
+        if not len(proposed) or all_tried(selection.mask, known):
             # Where a race dropped an exchange after some of the fills, the others might have shown it to be better.
             return replace(selection, local_optimum=problem.archive.fills == 1)
         tries -= len(proposed)
@@ -124,6 +124,13 @@ def exchanged(mask: Bools, weights: Floats, rng: np.random.Generator) -> Bools:
     rows[each, out[each, number]] = False
     rows[each, into[each, number]] = True
     return rows
+
+
+def all_tried(mask: Bools, known: set[bytes]) -> bool:
+    """Whether every exchange of one region leads to a known mask."""
+    if len(known) < mask.sum() * (~mask).sum():
+        return False
+    return all(row.tobytes() in known for row in single_exchanges(mask, np.zeros(len(mask))))
 
 
 def lowest(values: Floats, count: int) -> NDArray[np.intp]:
