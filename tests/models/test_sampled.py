@@ -168,7 +168,7 @@ def test_a_reasoning_model_needs_room_for_its_thoughts():
 
     with serving(reply) as log:
         assert respond(made(log, samples=4, tokens=100)).tolist() == [1.0]
-        with pytest.raises(WhymaskError, match="is reached: pass a larger one"):
+        with pytest.raises(WhymaskError, match="pass a larger limit"):
             respond(made(log, samples=4))
 
 
