@@ -139,7 +139,8 @@ def tables(rows: dict[tuple[str, bool], dict[str, dict]]) -> str:
         cells = [[f"{shown(name)}: another class", *given_cells(masks, None)] for name, masks in null.items()]
         parts.append(as_table(GIVEN, cells))
     smallest = {name: masks for (name, null), masks in rows.items() if (name, null) not in given and not null}
-    parts.append(as_table(SMALLEST, [[shown(name), *smallest_cells(masks)] for name, masks in smallest.items()]))
+    if smallest:
+        parts.append(as_table(SMALLEST, [[shown(name), *smallest_cells(masks)] for name, masks in smallest.items()]))
     return "\n\n".join(parts)
 
 
@@ -237,7 +238,7 @@ def as_table(columns, rows) -> str:
 
 def page() -> str:
     """docs/fills.md: its text with the tables of the published records."""
-    files = sorted(RECORDS.glob("*.jsonl.gz"))
+    files = sorted(RECORDS.glob("*.jsonl.gz"), key=lambda file: ("linear" in file.name, file.name))
     found = [f"### {file.name.removesuffix('.jsonl.gz')}\n\n{tables(read(file))}" for file in files]
     text = PAGE.read_text(encoding="utf-8")
     return text.partition(MARK)[0] + "\n\n".join([MARK, *found]) + "\n"

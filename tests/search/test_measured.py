@@ -177,7 +177,7 @@ def test_the_surrogate_counts_a_set_by_how_well_it_is_known():
 
     def spread(scores, answers):
         surrogate = Surrogate(Problem(N), SUFFICIENCY)
-        surrogate.fit(rows, scores[None], rows[0], None if answers is None else np.full((1, len(rows)), answers))
+        surrogate.learn(rows, scores[None], rows[0], None if answers is None else np.full((1, len(rows)), answers))
         return (surrogate.predict(~rows[:5])[1] ** 2).sum() / surrogate.scale**2
 
     exact, unlimited, many = (spread(chances, answers) for answers in (None, np.inf, 1e7))

@@ -64,7 +64,7 @@ def some_sets(count=40, k=5, seed=0, n=N):
 
 def fitted(rows, scores, around, objective=SUFFICIENCY, centroids=None):
     surrogate = Surrogate(Problem(rows.shape[1], centroids=centroids), objective)
-    surrogate.fit(rows, np.atleast_2d(scores), around)
+    surrogate.learn(rows, np.atleast_2d(scores), around)
     return surrogate
 
 
@@ -108,11 +108,11 @@ def test_what_is_added_later_counts_as_if_it_had_been_there():
     for count in (3, 4, 11, 30, len(rows)):
         known = scores[:, :count].copy()
         known[1, count // 2 :] = np.nan
-        step.fit(rows[:count], known, rows[count % 3])
+        step.learn(rows[:count], known, rows[count % 3])
     kept = step.observations
-    step.fit(rows, known, rows[1])
+    step.learn(rows, known, rows[1])
     assert step.observations is kept  # nothing was computed again
-    once.fit(rows, known, rows[1])
+    once.learn(rows, known, rows[1])
     for one, other in zip(step.predict(others), once.predict(others), strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e4 * EPS * 4 * 2 * len(rows) / 0.03)
     np.testing.assert_allclose(step.slope, once.slope, rtol=0, atol=1e4 * EPS * 4 * 2 * len(rows) / 0.03)
@@ -123,7 +123,7 @@ def test_other_sets_are_learned_anew():
     rows = some_sets()
     scores = np.random.default_rng(5).random(len(rows))
     surrogate = fitted(rows, scores, rows[0], centroids=GRID)
-    surrogate.fit(rows[::2], scores[None, ::2], rows[0])
+    surrogate.learn(rows[::2], scores[None, ::2], rows[0])
     np.testing.assert_array_equal(surrogate.slope, fitted(rows[::2], scores[::2], rows[0], centroids=GRID).slope)
 
 
@@ -224,9 +224,9 @@ def test_fills_have_their_own_level():
     both = np.stack([scores, scores / 4])
     both[1, ::3] = np.nan
     surrogate = Surrogate(Problem(N, centroids=GRID), SUFFICIENCY)
-    surrogate.fit(rows, both, rows[0])
+    surrogate.learn(rows, both, rows[0])
     before = surrogate.predict(others)[0]
-    surrogate.fit(rows, both * [[1.0], [0.5]], rows[0])  # a level, of scores far above the floor
+    surrogate.learn(rows, both * [[1.0], [0.5]], rows[0])  # a level, of scores far above the floor
     np.testing.assert_allclose(surrogate.predict(others)[0], before, atol=0.02)
 
 

@@ -23,7 +23,7 @@ GOLDEN = [  # all sets asked for on four spots, in order
     ("discs", {}, "3128bc79a345dcf7"),
     ("discs+swap", {}, "62a77c9636b9217d"),
     ("discs+swap+others", {}, "cb57d5dcf72f1fa4"),
-    ("smallest", {}, "552778364862b9d4"),
+    ("smallest", {}, "ffa786a88ca42734"),
     ("lean", {}, "a16d8866bbc337d5"),
 ]
 
@@ -44,7 +44,6 @@ def test_the_archive_holds_every_image_once():
     necessity, values = archive.scored(Objective(0.0))
     assert dict(zip(pack(necessity), values, strict=True))[pack(rows)[1]] == 1 - 0.25
     assert archive.frontier(1) == {1: 0.25}
-    assert len(archive.near(SUFFICIENCY, rows[0])[0]) == 4
     assert Archive().frontier(3) == {}
 
 

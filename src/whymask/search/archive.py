@@ -108,15 +108,6 @@ class Archive:
         known = (size for size in range(1, largest + 1) if (sizes == size).any())
         return {size: float(responses[sizes == size].max()) for size in known}
 
-    def near(self, objective: Objective, mask: Bools) -> tuple[Bools, Floats, Floats]:
-        """What is observed of sets that are at most twice as large as `mask` (n,): larger ones behave differently.
-
-        That is the sets (m, n), F on each fill (fills, m), and how many answers it rests on, (fills, m).
-        """
-        rows, scores = self.observed(objective)
-        small = (rows.sum(axis=1) <= 2 * mask.sum()) & ~np.isnan(scores).all(axis=0)
-        return rows[small], scores[:, small], self.answers[:, small]
-
 
 class OfTarget(Archive):
     """One target's part of the archive of several."""

@@ -178,8 +178,7 @@ class _Target:
     def propose(self, known: set[bytes], rng: np.random.Generator) -> Bools:
         """Sets (., n) that may be better for this target, drawn from its surrogate."""
         mask = self.best.mask
-        near, scores, answers = self.archive.near(SUFFICIENCY, mask)
-        self.surrogate.fit(near, scores, mask, answers)
+        self.surrogate.fit(self.archive, mask)
         if self.best.goal is None:
             return propose(mask, self.surrogate, known, OWN, rng)
         size, fresh = int(mask.sum()), dict[bytes, Bools]()

@@ -66,9 +66,8 @@ def others(
 
 def _likeliest(problem: Problem, compact: Bools, objective: Objective, selection: Selection) -> Bools:
     """The discs that score most by what is known so far: a race of all would take the budget of the masks."""
-    learned = Surrogate(problem, objective)
-    rows, scores, answers = problem.archive.near(objective, selection.mask)
-    learned.fit(rows, scores, selection.mask, answers)
+    learned = Surrogate.of(problem, objective)
+    learned.fit(problem.archive, selection.mask)
     return compact[np.sort(np.argsort(-learned.predict(compact)[0], kind="stable")[:LIKELIEST])]
 
 

@@ -124,9 +124,8 @@ def _larger(problem: Problem, selection: Selection, most: int) -> Selection:
 
 def _learned(problem: Problem, selection: Selection) -> Surrogate:
     """What all scored sets say about the regions of and around a mask."""
-    surrogate = Surrogate(problem, SUFFICIENCY)
-    rows, scores, answers = problem.archive.near(SUFFICIENCY, selection.mask)
-    surrogate.fit(rows, scores, selection.mask, answers)
+    surrogate = Surrogate.of(problem, SUFFICIENCY)
+    surrogate.fit(problem.archive, selection.mask)
     return surrogate
 
 

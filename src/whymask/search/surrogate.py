@@ -1,10 +1,14 @@
 """What all scored sets say about others: a Gaussian process over sets, with its uncertainty."""
 
+from weakref import WeakKeyDictionary
+
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dtrtri
 from scipy.special import ndtr
 
 from whymask.arrays import Bools, Floats
+from whymask.search.archive import Archive
 from whymask.search.measured import logarithms
 from whymask.search.metric import Metric
 from whymask.search.objective import Objective
@@ -20,6 +24,9 @@ FILLS = 0.9  # correlation of log F on two fills
 NOISE = 0.03  # variance of what does not follow from nearby sets
 ROOM = 256  # by how many rows the memory of a matrix grows
 MOST = 1024  # observations to learn from; if there are more, the nearest half as many
+
+
+_surrogates: WeakKeyDictionary[Problem, dict[Objective, "Surrogate"]] = WeakKeyDictionary()
 
 
 class Observations:
@@ -56,6 +63,8 @@ class Observations:
         fresh[self.fill, self.row] = False
         fill, row = np.nonzero(fresh)
         old, new = len(self.row), len(row)
+        if not new:
+            return
         features = self.metric.features(rows[row])
         before, self.rows = self.root, rows
         self.row, self.fill = np.concatenate([self.row, row]), np.concatenate([self.fill, fill])
@@ -69,7 +78,7 @@ class Observations:
             self._root = np.zeros((room, room))
             self._root[:old, :old] = before
         across = before @ covariance[:, :old].T  # (old, new)
-        own = np.linalg.inv(np.linalg.cholesky(covariance[:, old:] - across.T @ across))
+        own, _ = dtrtri(np.linalg.cholesky(covariance[:, old:] - across.T @ across), lower=1)
         self._root[old : old + new, :old] = -own @ (across.T @ before)
         self._root[old : old + new, old : old + new] = own
 
@@ -92,16 +101,25 @@ class Surrogate:
     """
 
     def __init__(self, problem: Problem, objective: Objective) -> None:
-        self.metric = Metric.of(problem)
+        self.metric, self.objective = Metric.of(problem), objective
         # A probability moves by factors, a mean of two of them does not.
         self.logarithmic = objective.alpha == 1
         self.observations = Observations(self.metric, 1)
 
-    def fit(self, rows: Bools, scores: Floats, around: Bools, answers: Floats | None = None) -> None:
+    @classmethod
+    def of(cls, problem: Problem, objective: Objective) -> "Surrogate":
+        """The surrogate of a problem for an objective, made once: what one stage has observed, the next one knows."""
+        some = _surrogates.setdefault(problem, {})
+        return some.setdefault(objective, cls(problem, objective))
+
+    def fit(self, archive: Archive, around: Bools) -> None:
+        """Learn from everything in the archive that is not known yet; predictions are relative to a set (n,)."""
+        self.learn(*archive.observed(self.objective), around, archive.answers)
+
+    def learn(self, rows: Bools, scores: Floats, around: Bools, answers: Floats | None = None) -> None:
         """Learn from sets (m, n) with F on each fill (fills, m), NaN where it is not known.
 
-        If F is measured from `answers` (fills, m), it counts by how well it is known. Predictions are relative to the
-        set `around` (n,).
+        If F is measured from `answers` (fills, m), it counts by how well it is known.
         """
         self.around = around
         known = ~np.isnan(scores)

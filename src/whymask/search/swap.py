@@ -58,7 +58,7 @@ def exchange(
 
     Masks that are not `allowed` are left out. The search ends with the first mask that scores `enough`.
     """
-    rng, surrogate = problem.rng(), Surrogate(problem, objective)
+    rng, surrogate = problem.rng(), Surrogate.of(problem, objective)
     size = int(selection.mask.sum())
     if selection.score is None:
         selection = replace(selection, score=float((yield Ask(selection.mask[None], objective, "init", selection))[0]))
@@ -67,8 +67,8 @@ def exchange(
         assert selection.score is not None
         if tries <= 0 or selection.score >= enough:
             break
-        rows, scores, answers = problem.archive.near(objective, selection.mask)
-        surrogate.fit(rows, scores, selection.mask, answers)
+        surrogate.fit(problem.archive, selection.mask)
+        rows = surrogate.observations.rows
         known = {row.tobytes() for row in rows[rows.sum(axis=1) == size]}
         proposed = propose(selection.mask, surrogate, known, min(together, tries), rng, allowed)
         if not len(proposed) or all_tried(selection.mask, known):
