@@ -5,7 +5,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from PIL import Image
 from skimage.data import data_dir
 
 from whymask.models import MODELS
@@ -22,9 +21,6 @@ def test_its_code_runs(number, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     if "tiny-caption" in BLOCKS[number]:
         pytest.importorskip("transformers", reason="transformers is not installed: whymask[hf]")
-        from whymask.images.described import described
-
-        Image.fromarray(described("test", 0).pixels).save("scene.png")
     else:
         if not MODELS["efficientnet-lite0"].installed:
             pytest.skip("the weights are not installed: whymask[lite]")

@@ -22,8 +22,8 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> WhymaskError:
     """An error for a name that does not exist, with the closest one that does."""
     names = {option.lower(): option for option in sorted(known)}
     wanted = str(name).lower()
-    # A word of a name beats a similar spelling: "cat" means "tabby cat", not "crate".
-    words = [names[option] for option in names if wanted in option.split()]
+    # Words of a name beat a similar spelling: "cat" means "tabby cat", not "crate".
+    words = [names[option] for option in names if f" {wanted} " in f" {option} "]
     close = words[:5] or [names[match] for match in get_close_matches(wanted, names, n=1, cutoff=0.5)]
     if close:
         return WhymaskError(f"unknown {kind} {name!r}; did you mean {' or '.join(map(repr, close))}?")

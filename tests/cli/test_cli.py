@@ -68,6 +68,16 @@ def test_one_method_with_its_parameters():
     assert whymask_command("methods", "trece").stderr == "whymask: unknown method 'trece'; did you mean 'trace'?\n"
 
 
+def test_paragraphs_of_help_are_wrapped_for_the_terminal(monkeypatch):
+    """On a wide terminal a paragraph is one line, however long the lines of the docstring are."""
+    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 2000)
+    for command, words in (
+        (["explain"], "Several images are explained one by one, .* the answer depends on\\."),
+        (["bench", "run"], "The same command resumes .* was lost\\."),
+    ):
+        assert re.search(words, whymask_command(*command, "--help").stdout)
+
+
 def test_each_command_names_its_own_defaults():
     """A repair searches for discs+swap on black, where an explanation searches for the smallest mask on several."""
     from whymask.cli.explain import explain, repair

@@ -134,17 +134,17 @@ def interrupted(folder, where, number):
     return err
 
 
-SAID = "whymask: stopped; the same command goes on from the results in out.\n"
+SAID = "whymask: interrupted. {} of 4 images have a complete result: run the same command again to continue.\n"
 
 
 @pytest.mark.parametrize(("where", "number"), [("start", signal.SIGINT), ("load", signal.SIGTERM)])
 def test_processes_that_have_only_begun_end_too(folder, where, number):
-    assert interrupted(folder, where, number) == SAID
+    assert interrupted(folder, where, number) == SAID.format(0)
     assert results(folder) == {}
 
 
 def test_an_interrupt_leaves_whole_results_and_the_next_command_goes_on(folder):
-    assert interrupted(folder, "write", signal.SIGINT) == SAID
+    assert interrupted(folder, "write", signal.SIGINT) == SAID.format(2)
     before = results(folder)
     assert sorted(name.partition(".")[2] for name in before) == ["npz", "npz", "png", "png"]
     again = begun(folder)

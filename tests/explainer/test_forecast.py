@@ -117,7 +117,7 @@ def test_words_need_their_answer(photo):
 
 
 def test_limits_on_the_command_line(photo, tmp_path):
-    """Of two images one is explained as far as the money goes; the same command goes on."""
+    """Of two images one is explained as far as the money goes; the same command continues."""
     cost = 30 * 120e-6
     with serving(billed) as server:
         words = ["explain", photo, "scene:1", "--model", server.url, "--target", "top right", "--json"]
@@ -130,7 +130,7 @@ def test_limits_on_the_command_line(photo, tmp_path):
     assert report["provenance"]["spending"]["cost"] <= cost
     assert first.returncode == 1
     assert "max_cost=0.0036" in first.stderr
-    assert "The same command goes on" in first.stderr
+    assert "0 of 2 images have a complete result: run the same command again to continue." in first.stderr
     assert again.returncode == 0
     assert all(json.loads(line)["complete"] for line in again.stdout.splitlines())
     assert (tmp_path / "index.html").exists()

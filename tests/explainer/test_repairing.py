@@ -122,7 +122,7 @@ def test_prints_saves_and_loads(tmp_path, method):
     )
     assert fixed.verdict.code == "blank_suffices"
     assert "Asked 'Is there a dog?', the model says 'Yes' (0.62). Shown only " in str(fixed)
-    assert "it says 'No': 'No' scores 1.00, against 0.38 on the whole image and 1.00 on an empty one." in str(fixed)
+    assert "it says 'No': 'No' scores 1.00, against 0.38 on the whole image and 1.00 on a blank one." in str(fixed)
     again = Explanation.load(fixed.save(tmp_path / "repair"))
     assert isinstance(again, Repair)
     assert again.as_dict() == fixed.as_dict() == json.loads(json.dumps(fixed.as_dict()))
@@ -139,7 +139,7 @@ def test_before_and_after(tmp_path):
     before, after = figure.axes
     assert before.get_title() == 'whole image\nsays "Yes" (0.62)'
     assert after.get_title() == 'only 2 of 4 regions, 50% of the image\nsays "No" (1.00)'
-    below = '"No" scores 0.38 on the whole image, 1.00 on these regions and 1.00 on an empty image'
+    below = '"No" scores 0.38 on the whole image, 1.00 on these regions and 1.00 on a blank image'
     assert figure.get_supxlabel() == below
     shown = np.asarray(after.get_images()[0].get_array())
     np.testing.assert_array_equal(shown[..., 0] > 0, fixed.mask)

@@ -60,6 +60,8 @@ def test_class_names():
         model.resolve("crane")
     with pytest.raises(WhymaskError, match=r"did you mean .*'persian cat'"):
         model.resolve("cat")
+    with pytest.raises(WhymaskError, match="did you mean 'great grey owl'"):
+        model.resolve("grey owl")
     with pytest.raises(WhymaskError, match="did you mean 'goldfish'"):
         model.resolve("goldfsh")
 

@@ -150,7 +150,7 @@ def test_refuses(tmp_path):
         (str(tmp_path / "bad.onnx"), PLAIN, "cannot be loaded"),
         (file, {**PLAIN, "layout": "CHW"}, "unknown layout 'CHW'; did you mean 'NCHW'"),
         (file, {**PLAIN, "activation": "sigmod"}, "unknown activation 'sigmod'; did you mean 'sigmoid'"),
-        (file, {**PLAIN, "labels": ["a", "b"]}, "4 classes, but 2 labels"),
+        (file, {**PLAIN, "labels": ["a", "b"]}, "4 classes, but labels has 2"),
         (file, {**PLAIN, "device": "mps"}, "cannot run on the device"),
         (file, {**PLAIN, "size": 30}, "failed"),
         (file, {**PLAIN, "std": (0.229, 0.224, 0.225)}, r"not 0 ... 1: pass mean=\(0, 0, 0\), std=\(58.395, 57.12"),

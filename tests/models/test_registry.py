@@ -30,7 +30,7 @@ def test_wrap_a_function():
 def test_wrap_refuses():
     with pytest.raises(WhymaskError, match="not int"):
         whymask.wrap(3)
-    with pytest.raises(WhymaskError, match="4 classes, but 1 labels"):
+    with pytest.raises(WhymaskError, match="4 classes, but labels has 1"):
         whymask.wrap(Quadrants(), size=32, labels=["a"])
     with pytest.raises(WhymaskError, match="must return"):
         whymask.wrap(torch.nn.Identity(), size=32)

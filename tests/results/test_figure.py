@@ -5,6 +5,7 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
+from matplotlib.text import Text
 from PIL import Image
 
 import whymask
@@ -127,6 +128,24 @@ def test_ordering_figure(tmp_path, ranking):
     (colours,) = photo.child_axes
     assert [text.get_text() for text in colours.texts] == ["last", "first"]
     assert (pixels(figure, tmp_path)[:5] == 255).all()
+
+
+@pytest.mark.parametrize("width", ["page", "column"])
+@pytest.mark.parametrize("shape", [(100, 100), (100, 200), (133, 100)])
+def test_what_is_said_of_the_photo_is_below_its_colours(shape, width):
+    photo = np.resize(lit(0, 64), (*shape, 3)).astype(np.uint8)
+    ranking = whymask.explain(photo, quadrants(share=0.5), regions="grid:2x2", method="greedy")
+    figure = ranking.figure(width=width)
+    figure.draw_without_rendering()
+    (colours,) = figure.axes[0].child_axes
+    (below,) = (label for label in figure.findobj(Text) if "not seen" in label.get_text())
+    assert all(below.get_window_extent().y1 <= part.get_window_extent().y0 for part in (colours, *colours.texts))
+
+
+def test_regions_too_small_for_their_numbers_have_none():
+    for regions, numbers in (("grid:10x10", 4), ("grid:11x11", 0)):
+        evidence = whymask.explain(lit(0), quadrants(), regions=regions, k=4)
+        assert sum(text.get_text() != "" for text in evidence.figure().axes[1].texts) == numbers
 
 
 def test_an_ordering_without_a_replay_has_no_scores_to_show():

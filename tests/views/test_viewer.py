@@ -326,7 +326,7 @@ def test_a_repair_tells_both_answers_and_plots_its_prefixes(opened):
     assert 0 < sum(fixed.right) < 16
     tab = opened(fixed)
     assert tab.get_by_role("heading", name="top left → bottom right").is_visible()
-    assert f"and {fixed.image.blank_score:.2f} on an empty image" in tab.locator(".wm-head").inner_text()
+    assert f"and {fixed.image.blank_score:.2f} on a blank image" in tab.locator(".wm-head").inner_text()
     plot = tab.get_by_role("img", name="Score of “bottom right” by the number of regions kept, from 0 to 16.")
     assert plot.locator(".wm-seen").count() == sum(fixed.right)
     path = plot.locator(".wm-frontier").get_attribute("d")

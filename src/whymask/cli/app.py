@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable
 from functools import wraps
+from inspect import getdoc
 from typing import Annotated, ParamSpec
 
 import typer
@@ -62,6 +63,10 @@ def _interruptible(command: Callable[P, None]) -> Callable[P, None]:
 for command in (_interruptible(explain), _interruptible(report), serve, _interruptible(repair), _interruptible(check)):
     app.command()(command)
 app.command("serve-model")(serve_model)
+for info in (*app.registered_commands, *bench.registered_commands, *lists.registered_commands):
+    # The terminal breaks the lines of a paragraph, not the docstring.
+    paragraphs = (getdoc(info.callback) or "").split("\n\n")
+    info.help = "\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs)
 
 
 def main() -> None:

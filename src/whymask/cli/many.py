@@ -120,10 +120,10 @@ def explain_many(arguments: Sequence[str], task: Task, jobs: int) -> None:
                 failed[outcome.path] = outcome.error
             _print(outcome, options)
     except ExhaustedError as error:
-        print(f"whymask: {error} The same command goes on from the results in {options.out}.", file=sys.stderr)
+        print(f"whymask: {error} {_so_far(names, options.out, limited)}", file=sys.stderr)
         raise typer.Exit(1) from None
     except INTERRUPTS as interrupt:
-        print(f"whymask: stopped; the same command goes on from the results in {options.out}.", file=sys.stderr)
+        print(f"whymask: interrupted. {_so_far(names, options.out, limited)}", file=sys.stderr)
         raise typer.Exit(exit_code(interrupt)) from None
     _write_index(paths, names, failed, options.out)
     if not options.as_json:
@@ -173,6 +173,12 @@ def _is_done(out: Path, name: str, limited: bool) -> bool:
     if not all((out / f"{name}{suffix}").is_file() for suffix in (".npz", ".png")):
         return False
     return not limited or Explanation.load(out / f"{name}.npz").complete
+
+
+def _so_far(names: dict[str, str], out: Path, limited: bool) -> str:
+    """How many images are done, and what to do about the others."""
+    done = sum(_is_done(out, name, limited) for name in names.values())
+    return f"{done} of {len(names)} images have a complete result: run the same command again to continue."
 
 
 def _explained(task: Task, explainer: Explainer, todo: dict[str, str]) -> Iterator[Outcome]:

@@ -134,6 +134,8 @@ class Settings:
             return {"enough": answer.GOAL} if "enough" in method.parameters else {}
         if isinstance(self.keep, str):
             raise WhymaskError(f"keep is a share of the score, such as 0.9, or 'answer', not {self.keep!r}.")
+        if not 0 < self.keep <= 1:
+            raise WhymaskError(f"keep must be in (0, 1], a share of the score, not {self.keep!r}.")
         if "share" not in method.parameters:
             raise WhymaskError(f"keep is for k='auto', the smallest mask that keeps enough, not for {name!r}.")
         return {"share": self.keep}

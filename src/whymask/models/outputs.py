@@ -86,7 +86,7 @@ def names_of(
         outputs = 2
     found = [str(i) for i in range(outputs)] if given is None else given
     if len(found) != outputs:
-        raise WhymaskError(f"{name} has {outputs} classes, but {len(found)} labels were given.")
+        raise WhymaskError(f"{name} has {outputs} classes, but labels has {len(found)}.")
     return found
 
 

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 TALLEST, WIDEST = 0.75, 2.0  # width / height of the photo's panel
 HIGHEST, LOWEST = 1.4, 0.6  # height / width of the panel of what the model sees
 TITLE = 1.05  # inches that the title of a panel needs
+REMARK: dict[str, Any] = {"fontsize": 6.5, "color": "#333333"}
+NUMBERED = 100  # of more regions, each is smaller than its number
 
 
 @small_text
@@ -46,7 +48,7 @@ def mask_figure(
     bare(photo, result.image.photo)
     _frame(photo, result.image)
     photo.set_title(headline(result.image))
-    show_evidence(marked, result.image, regions, result.names(regions))
+    show_evidence(marked, result.image, regions, result.names(regions) if result.n <= NUMBERED else ())
     marked.set_title(f"the evidence\n{len(regions)} of {result.n} regions")
     _show_halves((kept, removed), result.image, regions, f"{len(regions)} of {result.n}", (score, removed_score))
     _divide(axes, result)
@@ -67,7 +69,8 @@ def ordering_figure(
     figure.colorbar(shown, cax=below, ticks=[], orientation="horizontal")
     for place, name, side in ((-0.06, "last", "right"), (1.06, "first", "left")):
         below.text(place, 0.4, name, transform=below.transAxes, ha=side, va="center", fontsize=6.5)
-    photo.xaxis.labelpad = 11  # what is said of the photo stands below its colours
+    below.set_xlabel(photo.get_xlabel(), **REMARK)  # below the colours, however tall the photo is
+    photo.set_xlabel("")
     scores = (curves.insertion[prefix - 1], curves.deletion[prefix - 1]) if curves else ()
     _show_halves((kept, removed), image, first, f"the first {prefix}", scores)
     _divide((photo, kept, removed), result)
@@ -127,9 +130,13 @@ def slope(image: ExplainedImage) -> float:
 
 
 def show_evidence(axes: Axes, image: ExplainedImage, regions: Sequence[int], names: Sequence[int] = ()) -> None:
-    """The photo with some regions outlined, and their names where these are given."""
-    _show_photo(axes, image, image.pixels(regions))
-    for region, name in zip_longest(regions, names, fillvalue=""):
+    """The photo with some regions outlined: each with its name, or all together where no names are given."""
+    mask = image.pixels(regions)
+    _show_photo(axes, image, mask)
+    together = image.on_photo(mask) > 0
+    if not names and together.any():
+        contour(axes, together, 0.9)
+    for region, name in zip(regions, names, strict=False):
         inside = image.on_photo(image.pixels([int(region)])) > 0
         rows, cols = np.nonzero(inside)
         if not len(rows):
@@ -218,7 +225,7 @@ def _show_photo(axes: Axes, image: ExplainedImage, mask: Bools | None) -> None:
     bare(axes, np.where(seen[..., None], shown, faded).clip(0, 255).astype(np.uint8))
     _frame(axes, image)
     if seen.mean() < 0.999:
-        axes.set_xlabel("faded: not seen by the model", fontsize=6.5, color="#333333")
+        axes.set_xlabel("faded: not seen by the model", **REMARK)
 
 
 def _divide(panels: Sequence[Axes], result: Explanation) -> None:

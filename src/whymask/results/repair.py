@@ -39,7 +39,7 @@ class Repair(EvidenceMask):
     order: tuple[int, ...] = ()  # all regions, where a full search ordered them
     scores: tuple[float, ...] = ()  # of the wanted answer, on the prefix of 1 ... n regions of that order
     right: tuple[bool, ...] = ()  # whether that prefix is answered as wanted
-    blank_repaired: bool | None = None  # whether an empty image is answered as wanted too, where that is known
+    blank_repaired: bool | None = None  # whether a blank image is answered as wanted too, where that is known
 
     kind: ClassVar[str] = "repair"
 
@@ -87,7 +87,7 @@ class Repair(EvidenceMask):
     def figure(self, width: Width = "page") -> Figure:
         """Before and after: the original with its answer, the kept regions with theirs.
 
-        Below them the wanted answer's score on both and on an empty image: where that scores high too, the regions
+        Below them the wanted answer's score on both and on a blank image: where that scores high too, the regions
         prove little.
         """
         kept = f"only {len(self.regions)} of {self.n} regions, {self.area:.0%} of the image"
@@ -98,7 +98,7 @@ class Repair(EvidenceMask):
         )
         scores = (
             f'"{self.target.label}" scores {self.image.full_score:.2f} on the whole image, '
-            f"{self.score:.2f} on these regions and {self.image.blank_score:.2f} on an empty image"
+            f"{self.score:.2f} on these regions and {self.image.blank_score:.2f} on a blank image"
         )
         return repair_figure(self, self.regions, titles, scores, self.verdict.sentence, width)
 
@@ -161,6 +161,6 @@ class Repair(EvidenceMask):
             f"Shown only {len(self.regions)} of {self.n} regions ({self._regions(self.regions)}), {self.area:.1%} of "
             f"what it sees, it {'still ' if self.answer == self.given else ''}says {self.answer!r}: {wanted} scores "
             f"{self.score:.2f}, against {self.image.full_score:.2f} on the whole image and "
-            f"{self.image.blank_score:.2f} on an empty one."
+            f"{self.image.blank_score:.2f} on a blank one."
         )
         return f"{self.verdict} {who} says {self.given!r} ({self.given_score:.2f}). {shown} {self._end()}"

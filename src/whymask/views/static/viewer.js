@@ -245,8 +245,8 @@ whymask.View = class View {
     if (entry.kind === "repair") {
       const said = words`${entry.answer === entry.given ? "still " : ""}says ${quoted(entry.answer)}`;
       const wanted = words`${quoted(entry.target.label)} scores ${two(score)}`;
-      const empty = `and ${two(entry.blank_score)} on an empty image`;
-      sentences.push(words`Shown only ${some}, ${area} of what it sees, it ${said}: ${wanted}, ${empty}.`);
+      const blank = `and ${two(entry.blank_score)} on a blank image`;
+      sentences.push(words`Shown only ${some}, ${area} of what it sees, it ${said}: ${wanted}, ${blank}.`);
     } else if (score === null) sentences.push([`All ${entry.n} regions, most important first.`]);
     else {
       const first = this.t === 1 ? `The first of ${entry.n} regions` : `The first ${some}`;
