@@ -7,7 +7,7 @@ from whymask import WhymaskError
 from whymask.methods import Recipe, run
 from whymask.search import Problem, Search
 from whymask.search.nested import coarse
-from whymask.search.objective import SUFF_NECC, SUFFICIENCY, Objective
+from whymask.search.objective import SUFF_NECC, Objective
 
 from search.functions import grid_centroids, sigmoid, tangled
 

@@ -82,6 +82,7 @@ def test_the_posterior_in_closed_form(objective, centroids, scale):
     # of M, a millionth of a variance.
     bound = 1e-6 * 2 * len(rows) / 0.03 if centroids is not None else 1e3 * EPS * 4 * len(rows) / 0.03
     np.testing.assert_allclose(change, mean, rtol=0, atol=bound * unit)
+    np.testing.assert_allclose(surrogate.expected(others), change, rtol=0, atol=1e3 * EPS * unit)
     np.testing.assert_allclose(deviation**2, np.diag(covariance) + 0.03 * unit**2, rtol=0, atol=bound * unit**2)
 
 

@@ -68,7 +68,7 @@ def _likeliest(problem: Problem, compact: Bools, objective: Objective, selection
     """The discs that score most by what is known so far: a race of all would take the budget of the masks."""
     learned = Surrogate.of(problem, objective)
     learned.fit(problem.archive, selection.mask)
-    return compact[np.sort(np.argsort(-learned.predict(compact)[0], kind="stable")[:LIKELIEST])]
+    return compact[np.sort(np.argsort(-learned.expected(compact), kind="stable")[:LIKELIEST])]
 
 
 def _beside(search: Initialiser, selection: Selection, found: Sequence[Selection]) -> Initialiser:

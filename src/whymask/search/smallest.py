@@ -105,8 +105,8 @@ def _smaller(problem: Problem, selection: Selection, fewer: int, goal: float, tr
     rows = np.repeat(selection.mask[None], len(weights), axis=0)
     np.put_along_axis(rows, inside[np.argsort(weights[:, inside], axis=1, kind="stable")[:, :fewer]], False, axis=1)
     rows = np.array([*{row.tobytes(): row for row in rows}.values()])
-    change, _ = surrogate.predict(rows)
-    some = rows[np.sort(np.argsort(-change, kind="stable")[: min(TOGETHER, tries)])]
+    likeliest = np.argsort(-surrogate.expected(rows), kind="stable")
+    some = rows[np.sort(likeliest[: min(TOGETHER, tries)])]
     found = yield from race(problem, some, SUFFICIENCY, selection)
     assert found is not None
     return (yield from exchange(problem, found, SUFFICIENCY, tries - len(some), TOGETHER, enough=goal))
