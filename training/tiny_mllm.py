@@ -163,11 +163,11 @@ def pixels_to_inputs(model: TowerMllm, pixels: torch.Tensor) -> torch.Tensor:
     x = ((pixels.float() / 255 - mean) / std).permute(0, 3, 1, 2)  # (B, 3, H, W)
     if isinstance(model, Llava):
         return x.contiguous()
-    patch, merge = model.patch, model.merge
+    patch, merge, frames = model.patch, model.merge, model.processor.temporal_patch_size
     side = scenes.SIZE // patch // merge
     x = x.reshape(len(x), 3, side, merge, patch, side, merge, patch).permute(0, 2, 5, 3, 6, 1, 4, 7)
-    x = x.reshape(len(x), -1, 3, 1, patch**2).expand(-1, -1, -1, model.frames, -1)
-    return x.reshape(len(x), x.shape[1], 3 * model.frames, patch**2)
+    x = x.reshape(len(x), -1, 3, 1, patch**2).expand(-1, -1, -1, frames, -1)
+    return x.reshape(len(x), x.shape[1], 3 * frames, patch**2)
 
 
 def shared(*shape: int) -> NDArray[np.uint8]:

@@ -74,7 +74,7 @@ def test_one_character_or_word(target, columns):
 
 
 def test_what_is_not_there_is_one_line():
-    for target, words in ((7, "sees 2 objects, so there is no number 7"), ("hors", "unknown target 'hors'"),
+    for target, words in ((7, "sees 2 objects, so there is no object 7"), ("hors", "unknown target 'hors'"),
                           ((1, 1), "sees nothing at that point; it sees dog, cat")):  # fmt: skip
         with pytest.raises(WhymaskError, match=words) as error:
             whymask.explain(photo(), detector(), target=target, **QUICK)
