@@ -131,7 +131,11 @@ def quadrant_probabilities(images):
 
 
 def fault_every(period, what):
-    """A fault for every period-th request: sleep `what` seconds, or give `what` as the answer."""
+    """A fault for every period-th request, whichever it is: sleep `what` seconds, or give `what` as the answer.
+
+    Requests under way at once arrive in any order, so a fault may also hit each retry of one request: with a short
+    period, five times in a row.
+    """
 
     def fault(number):
         if number % period:

@@ -58,8 +58,8 @@ def chat(server, **options):
 
 @pytest.mark.parametrize(
     ("fault", "timeout"),
-    [(None, 5.0), (fault_every(3, (500, {}, {})), 5.0), (fault_every(5, DROP), 5.0), (fault_every(20, 1.0), 0.5)],
-    ids=["well", "500 every third time", "drops the connection", "too slow"],
+    [(None, 5.0), (fault_every(8, (500, {}, {})), 5.0), (fault_every(8, DROP), 5.0), (fault_every(20, 1.0), 0.5)],
+    ids=["well", "500 now and then", "drops the connection", "too slow"],
 )
 def test_explains_as_the_probability_of_the_word_does(fault, timeout):
     image = lit(0)
