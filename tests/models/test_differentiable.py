@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,7 @@ from whymask.explainer.case import Case
 from whymask.images.imaging import CentreCrop
 from whymask.images.masking import blend
 from whymask.methods import Recipe
+from whymask.models import torch_module
 from whymask.models.base import Response
 from whymask.models.differentiable import Evidence, rounding
 from whymask.models.llava import Llava
@@ -127,6 +130,26 @@ def test_two_scores_are_an_error(dtype):
         with pytest.raises(WhymaskError, match=words):
             case.search(Recipe(method))
     assert case.search(Recipe("trace", {"k": 4, "rounds": 1}))  # the forward methods have their score
+
+
+@pytest.mark.parametrize(("kind", "launches"), [(Siglip, 1), (OverridesScore, 0)])
+def test_a_score_of_a_subclass_counts_on_cuda_too(monkeypatch, kind, launches):
+    """There a forward is launched, unless the subclass itself reads the score from the outputs."""
+    computed = []
+    monkeypatch.setattr(
+        torch_module, "launched", lambda compute, device: computed.append(compute) or Response(0.0, None)
+    )
+    model, targets = family(kind), [1, 2]
+    inputs = torch.stack([model.encode(lit(2)), model.encode(lit(1))])
+    expected = model.score(inputs, targets)
+    monkeypatch.setattr(model, "device", SimpleNamespace(type="cuda"))
+    found = model.score(inputs, targets)
+    assert len(computed) == launches
+    if launches:
+        scores, top = computed[0]()
+        found = Response(scores.numpy(), top.numpy())
+    np.testing.assert_array_equal(found.score, expected.score)
+    np.testing.assert_array_equal(found.top, expected.top)
 
 
 def test_scores_are_compared_once_a_case_and_not_counted():
