@@ -136,14 +136,18 @@ def test_two_scores_are_an_error(dtype):
 def test_a_score_of_a_subclass_counts_on_cuda_too(monkeypatch, kind, launches):
     """There a forward is launched, unless the subclass itself reads the score from the outputs."""
     computed = []
-    monkeypatch.setattr(
-        torch_module, "launched", lambda compute, device: computed.append(compute) or Response(0.0, None)
-    )
-    model, targets = family(kind), [1, 2]
-    inputs = torch.stack([model.encode(lit(2)), model.encode(lit(1))])
-    expected = model.score(inputs, targets)
+
+    def launched(compute, device):
+        computed.append(compute)
+        return Response(np.zeros(2), None)
+
+    monkeypatch.setattr(torch_module, "launched", launched)
+    model = family(kind)
+    bounds = [model.bind(lit(2), target=1), model.bind(lit(1), target=2)]
+    inputs = torch.stack([bound.inputs for bound in bounds])
+    expected = model.respond(inputs, bounds)
     monkeypatch.setattr(model, "device", SimpleNamespace(type="cuda"))
-    found = model.score(inputs, targets)
+    found = model.respond(inputs, bounds)
     assert len(computed) == launches
     if launches:
         scores, top = computed[0]()
