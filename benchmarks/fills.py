@@ -15,6 +15,7 @@ import gzip
 import json
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +37,7 @@ CODES = ("enough", "redundant", "one_fill", "shape_only", "not_enough")
 ROOT = Path(__file__).parents[1]
 PAGE, RECORDS, MARK = ROOT / "docs" / "fills.md", ROOT / "results" / "fills", "## The tables"
 SETTINGS = ("fill", "over_fills", "regions")
+LINEAR = ", linear surrogate"  # in the names of the records of the earlier search
 AT_ONCE = 25  # photos
 
 
@@ -153,6 +155,10 @@ SMALLEST = (
     *(f"half on {name}" for name in SIX), "half on its own and two more", "half on all six", "half on inpaint",
     "half on another photo", *CODES,
 )  # fmt: skip
+AGAINST = (
+    "masks", "photos", "forwards, before", "forwards", "score on its own fills", "area", "mean of four", "grey noise",
+    "noise",
+)  # fmt: skip
 
 
 def budget_of(name: str) -> int:
@@ -186,11 +192,18 @@ def smallest_cells(masks: dict) -> list[str]:
         f"{np.median(area):.3f}",
         f"{np.mean(area):.3f}",
         *(halved(masks, (name,)) for name in SIX),
-        halved(masks, own_and_two(next(iter(masks.values()))["row"]), ".3f"),
+        held(masks, own_and_two(next(iter(masks.values()))["row"])),
         halved(masks, SIX, ".3f"),
         *(halved(masks, (name,)) for name in ("inpaint", "photo")),
         *(f"{codes.count(code) / len(codes):.0%}" for code in CODES),
     ]
+
+
+def held(masks: dict, names) -> str:
+    """The share of masks that keep at least half of the score on all of some fills, with its interval."""
+    least = np.array([min(mask["scores"][name] for name in names) / mask["full"] for mask in masks.values()])
+    (low,), (high,) = intervals((least >= 0.5).astype(float)[:, None])
+    return f"{np.mean(least >= 0.5):.3f} [{low:.3f}, {high:.3f}]"
 
 
 def halved(masks: dict, names, form: str = ".2f") -> str:
@@ -219,14 +232,32 @@ def verdict(mask: dict) -> str:
 
 def difference(masks: dict, first: dict | None, names) -> str:
     """The mean difference of scores to the same photos in another row, with its interval."""
+    return paired(masks, first, lambda mask: np.mean([mask["scores"][name] for name in names]))
+
+
+def paired(masks: dict, first: dict | None, value: Callable[[dict], float]) -> str:
+    """The mean difference of a number to the same photos in another row, with its interval."""
     both = [photo for photo in masks if first is not None and photo in first]
-    gaps = np.array(
-        [np.mean([masks[photo]["scores"][name] - first[photo]["scores"][name] for name in names]) for photo in both]
-    )
+    gaps = np.array([value(masks[photo]) - value(first[photo]) for photo in both])
     if masks is first or not both or np.isnan(gaps).any():
         return ""
     (low,), (high,) = intervals(gaps[:, None])
     return f"{gaps.mean():+.3f} [{low:+.3f}, {high:+.3f}]"
+
+
+def against(rows: dict, before: dict) -> str:
+    """What rows gain over those of the same name in other records, on the same photos."""
+    cells = []
+    for (name, null), masks in rows.items():
+        first = before.get((name, null))
+        if null or first is None:
+            continue
+        both = [photo for photo in masks if photo in first]
+        forwards = (f"{np.mean([one[photo]['forwards'] for photo in both]):.0f}" for one in (first, masks))
+        gaps = (difference(masks, first, names) for names in (FOUR, ("grey noise",), ("noise",)))
+        own = [paired(masks, first, lambda mask, of=of: mask[of]) for of in ("score", "area")]
+        cells.append([shown(name), f"{len(both)}", *forwards, *own, *gaps])
+    return as_table(AGAINST, cells)
 
 
 def as_table(columns, rows) -> str:
@@ -238,8 +269,10 @@ def as_table(columns, rows) -> str:
 
 def page() -> str:
     """docs/fills.md: its text with the tables of the published records."""
-    files = sorted(RECORDS.glob("*.jsonl.gz"), key=lambda file: ("linear" in file.name, file.name))
+    files = sorted(RECORDS.glob("*.jsonl.gz"), key=lambda file: (LINEAR in file.name, file.name))
     found = [f"### {file.name.removesuffix('.jsonl.gz')}\n\n{tables(read(file))}" for file in files]
+    now, before = (read(RECORDS / f"efficientnet-lite0{surrogate}.jsonl.gz") for surrogate in ("", LINEAR))
+    found.insert(0, f"### The Gaussian process against the linear surrogate\n\n{against(now, before)}")
     text = PAGE.read_text(encoding="utf-8")
     return text.partition(MARK)[0] + "\n\n".join([MARK, *found]) + "\n"
 

@@ -85,3 +85,22 @@ def test_a_run_writes_records_that_the_tables_read(tmp_path):
     assert f"`{rows[0]}` | 2 |" in printed
     assert f"`{rows[1]}` | 2 |" in printed
     assert "half on all six" in printed
+
+
+def test_two_versions_of_a_row_are_compared_on_the_same_photos(fills):
+    def mask(score):
+        return {"forwards": 10, "score": score, "area": 0.1, "scores": dict.fromkeys(fills.FOUR + fills.OTHERS, score)}
+
+    before = {"a": mask(0.2), "b": mask(0.4), "other": mask(0.9)}
+    now = {"a": mask(0.5), "b": mask(0.7), "another": mask(0.0)}
+    rows = {("trace", False): now, ("only now", False): now, ("trace", True): now}
+    head, line, cells = fills.against(rows, {("trace", False): before, ("trace", True): before}).splitlines()
+    assert cells.startswith("| `trace` | 2 | 10 | 10 | +0.300 [+0.300, +0.300] | +0.000 [+0.000, +0.000] | +0.300")
+    assert len(head.split("|")) == len(line.split("|")) == len(cells.split("|"))
+
+
+def test_shares_have_intervals(fills):
+    masks = {str(number): {"full": 1.0, "scores": {"black": float(number < 30)}} for number in range(40)}
+    share, low, high = (float(part.strip("[],")) for part in fills.held(masks, ["black"]).split())
+    assert share == 0.75
+    assert 0.75 - 3 * np.sqrt(0.75 * 0.25 / 40) < low < 0.75 < high < 0.75 + 3 * np.sqrt(0.75 * 0.25 / 40)
