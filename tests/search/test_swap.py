@@ -12,9 +12,10 @@ from whymask.search.archive import Archive
 from whymask.search.discs import compact_masks
 from whymask.search.objective import SUFF_NECC, SUFFICIENCY, Objective, pack
 from whymask.search.oracle import Oracle, Responses
+from whymask.search.protocol import Selection
 from whymask.search.random_k import random_k
 from whymask.search.stage import stage
-from whymask.search.swap import exchanged, single_exchanges
+from whymask.search.swap import exchange, exchanged, single_exchanges
 
 from search.functions import grid_centroids, masks_of_size, modular, spot, tangled
 
@@ -116,6 +117,16 @@ def test_swap_stops_at_a_local_optimum_and_says_so():
     assert wide.selection.local_optimum
     assert wide.ledger.mec < 2024 / 2  # C(24, 3): not all of them
     assert not run("random-k+swap", respond, 10, params={"k": 3, "tries": 4}).selection.local_optimum
+
+
+def test_a_set_of_which_one_side_is_known_has_not_been_tried():
+    """Masks scored by sufficiency alone, of half of the regions: by suff + necc none of them is known yet."""
+    oracle, rows = Oracle(), np.eye(4, dtype=bool)[:3] | (np.arange(4) == 3)
+    oracle.answer(oracle.open(rows, SUFFICIENCY, "init"), np.full(3, 0.5))
+    search = exchange(Problem(4, archive=oracle.archive), Selection(rows[0]), SUFF_NECC, tries=8)
+    query = oracle.open(next(search).rows, SUFF_NECC, "init")  # the mask's own score
+    exchanges = search.send(oracle.answer(query, np.full(len(query.send), 0.5))).rows
+    assert {row.tobytes() for row in rows[1:]} <= {row.tobytes() for row in exchanges}
 
 
 def test_swap_finds_the_best_mask_of_a_modular_function():

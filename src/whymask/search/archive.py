@@ -95,6 +95,11 @@ class Archive:
         removed = np.where(rest >= 0, responses[:, rest], np.nan)
         return rows, np.stack([objective.combine(np.stack(both)) for both in zip(responses, removed, strict=True)])
 
+    def known(self, objective: Objective) -> Bools:
+        """The sets (m, n) whose F is known on some fill at least."""
+        rows, scores = self.observed(objective)
+        return rows[~np.isnan(scores).all(axis=0)]
+
     def scored(self, objective: Objective) -> tuple[Bools, Floats]:
         """The sets (m, n) whose F is known on every fill, and F (m,)."""
         rows, scores = self.observed(objective)

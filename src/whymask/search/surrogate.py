@@ -110,7 +110,9 @@ class Surrogate:
     def of(cls, problem: Problem, objective: Objective) -> "Surrogate":
         """The surrogate of a problem for an objective, made once: what one stage has observed, the next one knows."""
         some = _surrogates.setdefault(problem, {})
-        return some.setdefault(objective, cls(problem, objective))
+        if objective not in some:
+            some[objective] = cls(problem, objective)
+        return some[objective]
 
     def fit(self, archive: Archive, around: Bools) -> None:
         """Learn from everything in the archive that is not known yet; predictions are relative to a set (n,)."""

@@ -68,8 +68,8 @@ def exchange(
         if tries <= 0 or selection.score >= enough:
             break
         surrogate.fit(problem.archive, selection.mask)
-        rows = surrogate.observations.rows
-        known = {row.tobytes() for row in rows[rows.sum(axis=1) == size]}
+        tried = problem.archive.known(objective)
+        known = {row.tobytes() for row in tried[tried.sum(axis=1) == size]}
         proposed = propose(selection.mask, surrogate, known, min(together, tries), rng, allowed)
         if not len(proposed) or all_tried(selection.mask, known):
             # Where a race dropped an exchange after some of the fills, the others might have shown it to be better.
