@@ -110,12 +110,12 @@ def explain_many(arguments: Sequence[str], task: Task, jobs: int) -> None:
     explainer = task.explainer()
     names, failed = _names(paths, task, explainer)
     limited = isinstance(explainer.model, Spends) and options.budget is None
-    todo = {path: name for path, name in names.items() if not _is_done(options.out, name, limited)}
+    remaining = {path: name for path, name in names.items() if not _is_done(options.out, name, limited)}
     for path, error in failed.items():
         _print(Outcome(path, {"error": error}, "", error), options)
     try:
-        outcomes = _in_processes(task, todo, jobs) if jobs > 1 else _explained(task, explainer, todo)
-        for outcome in tqdm(outcomes, total=len(todo), unit="image", disable=not options.progress, leave=False):
+        outcomes = _in_processes(task, remaining, jobs) if jobs > 1 else _explained(task, explainer, remaining)
+        for outcome in tqdm(outcomes, total=len(remaining), unit="image", disable=not options.progress, leave=False):
             if outcome.error:
                 failed[outcome.path] = outcome.error
             _print(outcome, options)
@@ -127,7 +127,7 @@ def explain_many(arguments: Sequence[str], task: Task, jobs: int) -> None:
         raise typer.Exit(exit_code(interrupt)) from None
     _write_index(paths, names, failed, options.out)
     if not options.as_json:
-        counts = {"explained": len(todo.keys() - failed), "explained before": len(names) - len(todo)}
+        counts = {"explained": len(remaining.keys() - failed), "explained before": len(names) - len(remaining)}
         counts |= {"failed": len(failed)}
         print(f"{', '.join(f'{n} {what}' for what, n in counts.items() if n)}. Index: {options.out / INDEX}")
     if failed:
@@ -181,9 +181,9 @@ def _so_far(names: dict[str, str], out: Path, limited: bool) -> str:
     return f"{done} of {len(names)} images have a complete result: run the same command again to continue."
 
 
-def _explained(task: Task, explainer: Explainer, todo: dict[str, str]) -> Iterator[Outcome]:
+def _explained(task: Task, explainer: Explainer, remaining: dict[str, str]) -> Iterator[Outcome]:
     """Explain images in common batches and write their results."""
-    paths = list(todo)
+    paths = list(remaining)
     wrong: list[Outcome] = []
 
     def fail(number: int, error: ImageError) -> None:
@@ -195,15 +195,15 @@ def _explained(task: Task, explainer: Explainer, todo: dict[str, str]) -> Iterat
             yield wrong.pop(0)
         if isinstance(found, Ordering):
             found = found.with_curves(explainer.replay(found))
-        files = write_as(found, task.options.out, todo[paths[number]])
+        files = write_as(found, task.options.out, remaining[paths[number]])
         line = str(getattr(found, "verdict", found))
         yield Outcome(paths[number], found.as_dict() | {"files": files}, line)
     yield from wrong
 
 
-def _in_processes(task: Task, todo: dict[str, str], jobs: int) -> Iterator[Outcome]:
+def _in_processes(task: Task, remaining: dict[str, str], jobs: int) -> Iterator[Outcome]:
     """As `_explained`, in several processes, each with its own model."""
-    items = list(todo.items())
+    items = list(remaining.items())
     size = max(1, min(CHUNK, -(-len(items) // jobs)))
     chunks = [dict(items[start : start + size]) for start in range(0, len(items), size)]
     with _fewer_threads(jobs):
@@ -258,8 +258,8 @@ def _own() -> Explainer:
     return _given[0].explainer()
 
 
-def _chunk(todo: dict[str, str]) -> list[Outcome]:
-    return list(_explained(_given[0], _own(), todo))
+def _chunk(remaining: dict[str, str]) -> list[Outcome]:
+    return list(_explained(_given[0], _own(), remaining))
 
 
 def _print(outcome: Outcome, options: Options) -> None:
